@@ -164,9 +164,9 @@ pub trait Store:
     fn traffic(&self) -> Traffic;
     /// The state that background chores share.
     fn chores(&self) -> &Chores;
-    /// Commits a write as large as the largest that failed since one of its size succeeded; used by `/readyz`. Fails while a
-    /// commit worker is being restarted, while commits that were sent have had no outcome for some seconds, and once the
-    /// database was found damaged.
+    /// Commits a write at least as large as the largest that failed since one of its size succeeded; used by `/readyz`. Fails
+    /// while a commit worker is being restarted, while commits that were sent have had no outcome for some seconds, and once
+    /// the database was found damaged.
     async fn ping(&self) -> Result<()>;
     /// Finishes what was accepted and closes.
     async fn close(&self);

@@ -1,8 +1,9 @@
 //! Whether commits succeed. A failure is remembered until a write of the same size has succeeded.
 //!
-//! A full disk may still accept a row of a few bytes. So only a write as large as the failed one proves that commits succeed
-//! again. A batch that has no outcome for some time is a failure, too, while it lasts: the connection that it was sent over
-//! may be lost without a sign, while others work.
+//! A full disk may still accept a row of a few bytes: in a page of its table that has room, while the tables of a commit need
+//! new ones. So only a write that is as large as the failed one, and larger than the room of a few pages, proves that commits
+//! succeed again. A batch that has no outcome for some time is a failure, too, while it lasts: the connection that it was
+//! sent over may be lost without a sign, while others work.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,10 @@ use crate::store::{Error, Result};
 
 /// A batch without an outcome for longer than this is a failure.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// After a failure less than this, in bytes, proves nothing. A commit of two kilobytes changes some twenty pages of tables and
+/// indexes, of which each may need a new one.
+const LEAST_PROOF: usize = 256 * 1024;
 
 /// Shared by the workers and the health check.
 #[derive(Default)]
@@ -69,9 +74,12 @@ impl CommitHealth {
         Unsettled { health: self, sent }
     }
 
-    /// How many bytes must be written to prove that commits succeed: as many as failed, or none.
+    /// How many bytes must be written to prove that commits succeed: at least as many as failed, or none.
     pub fn required_proof(&self) -> usize {
-        self.failed.load(Ordering::SeqCst)
+        match self.failed.load(Ordering::SeqCst) {
+            0 => 0,
+            failed => failed.max(LEAST_PROOF),
+        }
     }
 
     /// Records that a write of this size failed.

@@ -106,7 +106,7 @@ impl Store for Sqlite {
         &self.chores
     }
 
-    /// A full disk may still accept a few bytes, so this writes as much as a commit that failed.
+    /// A full disk may still accept a few bytes, so this writes at least as much as a commit that failed.
     async fn ping(&self) -> Result<()> {
         let health = self.committer.health();
         health.check()?;

@@ -5,6 +5,7 @@ mod chain;
 mod damaged;
 mod durable;
 mod fences;
+mod full;
 mod imports;
 mod keys;
 mod looks;
