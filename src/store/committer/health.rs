@@ -30,8 +30,14 @@ pub(crate) struct CommitHealth {
     damage: OnceLock<String>,
     /// Workers that panicked and have not written since.
     broken: AtomicUsize,
-    /// When each batch was sent whose outcome is not known yet: at most one for each worker.
-    unsettled: Mutex<Vec<Instant>>,
+    /// The batches whose outcome is not known yet: at most one for each worker.
+    unsettled: Mutex<Vec<SentBatch>>,
+}
+
+struct SentBatch {
+    sent: Instant,
+    /// Why the last attempt told no outcome, if it failed.
+    why: Option<String>,
 }
 
 /// A batch that was sent. Dropped when all of its commits have their outcomes.
@@ -43,8 +49,18 @@ pub(super) struct Unsettled<'a> {
 impl Drop for Unsettled<'_> {
     fn drop(&mut self) {
         let mut unsettled = self.health.unsettled.lock();
-        if let Some(place) = unsettled.iter().position(|sent| *sent == self.sent) {
+        if let Some(place) = unsettled.iter().position(|batch| batch.sent == self.sent) {
             unsettled.swap_remove(place);
+        }
+    }
+}
+
+impl Unsettled<'_> {
+    /// Records why an attempt told no outcome, for whoever asks whether the server is ready.
+    pub(super) fn record_attempt(&self, why: &str) {
+        let mut unsettled = self.health.unsettled.lock();
+        if let Some(batch) = unsettled.iter_mut().find(|batch| batch.sent == self.sent) {
+            batch.why = Some(why.to_owned());
         }
     }
 }
@@ -58,19 +74,21 @@ impl CommitHealth {
         if self.broken.load(Ordering::SeqCst) > 0 {
             return Err(Error::Unavailable("a commit worker panicked and is being restarted".to_owned()));
         }
-        let oldest = self.unsettled.lock().iter().min().map(Instant::elapsed);
-        match oldest.filter(|age| *age >= OUTCOME_TIMEOUT) {
+        let unsettled = self.unsettled.lock();
+        let oldest = unsettled.iter().min_by_key(|batch| batch.sent);
+        match oldest.filter(|batch| batch.sent.elapsed() >= OUTCOME_TIMEOUT) {
             None => Ok(()),
-            Some(age) => {
-                let seconds = age.as_secs();
-                Err(Error::Unavailable(format!("commits that were sent {seconds} s ago have no outcome yet")))
+            Some(SentBatch { sent, why }) => {
+                let seconds = sent.elapsed().as_secs();
+                let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                Err(Error::Unavailable(format!("commits that were sent {seconds} s ago have no outcome yet{why}")))
             }
         }
     }
 
     pub(super) fn record_sent(&self) -> Unsettled<'_> {
         let sent = Instant::now();
-        self.unsettled.lock().push(sent);
+        self.unsettled.lock().push(SentBatch { sent, why: None });
         Unsettled { health: self, sent }
     }
 
@@ -107,5 +125,26 @@ impl CommitHealth {
 
     pub(super) fn record_recovery(&self) {
         self.broken.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_that_is_sent_again_and_again_says_why() {
+        let health = CommitHealth::default();
+        let batch = health.record_sent();
+        batch.record_attempt("disk I/O error");
+        health.check().expect("it may still succeed");
+        advance(OUTCOME_TIMEOUT).await;
+        batch.record_attempt("attempt to write a readonly database");
+        let Err(Error::Unavailable(why)) = health.check() else { panic!("it is called well") };
+        assert_eq!(why, "commits that were sent 5 s ago have no outcome yet: attempt to write a readonly database");
+        drop(batch);
+        health.check().unwrap();
     }
 }

@@ -168,7 +168,7 @@ impl<B: Batch> CommitWorker<B> {
     /// Sends, halves and resends until every commit of the batch has its outcome.
     async fn settle(&mut self, mut batch: PendingBatch) {
         let health = self.shared.health.clone();
-        let _unsettled = health.record_sent();
+        let unsettled = health.record_sent();
         let mut parts = vec![BatchPart { range: 0..batch.prepared_commits.len(), sending: Sending::First, panics: 0 }];
         let mut failures = 0;
         while let Some(part) = parts.pop() {
@@ -202,6 +202,7 @@ impl<B: Batch> CommitWorker<B> {
                 SendOutcome::Answered(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
                     let commits = part.range.len();
                     tracing::warn!(%why, commits, "whether a batch was stored is not known; sending it again");
+                    unsettled.record_attempt(&why);
                     self.shared.health.record_failure(bytes);
                     parts.push(BatchPart { sending: Sending::Again, ..part });
                     self.pause(failures, &why).await;
