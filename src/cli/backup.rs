@@ -146,12 +146,12 @@ fn complete(said: &Manifest, part: &Path, to: &Path, manifest: &Path) -> Result<
 pub(super) async fn restore(config: &Config, from: Option<&Path>, resumes: bool) -> Result<(), Error> {
     without_server(config)?;
     match from {
-        Some(from) => put_back(config, from, resumes),
+        Some(from) => put_back(config, from, resumes).await,
         None => adopt(config).await,
     }
 }
 
-fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
+async fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
     if config.store.url.is_some() {
         return Err(Error::Usage(
             "a backup of SQLite goes into a folder: unset DATABASE_URL; PostgreSQL is restored by its own tools"
@@ -183,7 +183,7 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
     let resumed =
         || DatabaseAction { by: LOCAL, at: System::default().now(), detail: json!({ "asOf": as_of, "resumed": true }) };
     let how = if resumes { RestoreMode::Resumed(resumed()) } else { RestoreMode::Held { as_of } };
-    sqlite::restore(from, &config.store.data_dir, how)?;
+    sqlite::restore(from, &config.store.data_dir, how).await?;
     let next = if resumes {
         "runs that were not over go on at the next start, and may do again what was done after the backup"
     } else {

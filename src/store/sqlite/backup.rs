@@ -77,11 +77,12 @@ pub enum RestoreMode<'a> {
     Resumed(DatabaseAction<'a>),
 }
 
-/// Copies this file into the folder as its database. The copy is marked as restored as of `as_of`; or, if its runs are
-/// resumed, gets an audit line (a start that holds the runs writes that line itself). `Unusable` if the file is not a
-/// complete database, if the folder has one already, or if a server holds it; then nothing is changed.
-pub fn restore(file: &Path, folder: &Path, how: RestoreMode<'_>) -> Result<()> {
+/// Copies this file into the folder as its database, and migrates the copy. It is marked as restored as of `as_of`; or, if its
+/// runs are resumed, gets an audit line (a start that holds the runs writes that line itself). `Unusable` if the file is not a
+/// complete database of this server, if the folder has one already, or if a server holds it; then nothing is changed.
+pub async fn restore(file: &Path, folder: &Path, how: RestoreMode<'_>) -> Result<()> {
     let pages = check(file)?;
+    schema::check_version(file).await?;
     private::folder(folder).map_err(|error| unusable(folder, error))?;
     let _lock = FolderLock::take(folder)?;
     let path = database_of(folder);
@@ -92,7 +93,7 @@ pub fn restore(file: &Path, folder: &Path, how: RestoreMode<'_>) -> Result<()> {
     damage::check_absent(&path)?;
     let new = path.with_extension("db.new");
     open::remove_unfinished(&new)?;
-    let made = prepare(file, &new, pages, &how);
+    let made = prepare(file, &new, pages, &how).await;
     let named = made.and_then(|()| {
         let named = fs::rename(&new, &path).and_then(|()| File::open(folder)?.sync_all());
         named.map_err(|error| unusable(&path, error))
@@ -104,13 +105,14 @@ pub fn restore(file: &Path, folder: &Path, how: RestoreMode<'_>) -> Result<()> {
     named
 }
 
-/// Copies the file, and writes to the copy what happens to its runs.
-fn prepare(file: &Path, new: &Path, pages: i64, how: &RestoreMode<'_>) -> Result<()> {
+/// Copies the file, migrates the copy, and writes to it what happens to its runs.
+async fn prepare(file: &Path, new: &Path, pages: i64, how: &RestoreMode<'_>) -> Result<()> {
     copy(file, new).map_err(|error| unusable(new, error))?;
     let connection = connect(new, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     if pages_of(&connection, new)? != pages {
         return Err(unusable(new, "it is not what was copied"));
     }
+    schema::migrate_copy(new).await?;
     let told = match how {
         RestoreMode::Held { as_of } => connection.execute(MARK, [as_of]).map(drop),
         RestoreMode::Resumed(act) => act.record(&connection, "restore"),
@@ -126,15 +128,14 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     copy.sync_all()
 }
 
-/// Checks that the file is a complete database of this server, and returns its number of pages.
+/// Checks that the file is a complete database, and returns its number of pages.
 fn check(file: &Path) -> Result<i64> {
     let connection = connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let said: rusqlite::Result<String> = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0));
     match said.map_err(|error| unusable(file, error))?.as_str() {
-        "ok" => connection.execute_batch("SELECT count(*) FROM restored").map_err(|error| unusable(file, error))?,
-        damage => return Err(unusable(file, damage)),
+        "ok" => pages_of(&connection, file),
+        damage => Err(unusable(file, damage)),
     }
-    pages_of(&connection, file)
 }
 
 fn pages_of(connection: &Connection, file: &Path) -> Result<i64> {

@@ -95,3 +95,9 @@ pub(super) async fn migrate(options: &SqliteConnectOptions) -> std::result::Resu
     migrations::migrator(migrations::SQLITE, NOW).run(&mut connection).await?;
     connection.close().await
 }
+
+/// Migrates a copy that no server uses, without a log beside it.
+pub(super) async fn migrate_copy(path: &Path) -> Result<()> {
+    let options = SqliteConnectOptions::new().filename(path).foreign_keys(false).disable_statement_logging();
+    migrate(&options).await.map_err(|error| unusable(path, why_not_opened(&error)))
+}

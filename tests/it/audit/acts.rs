@@ -110,7 +110,7 @@ async fn a_backup_is_told_to_each_tenant_before_anything_is_copied() {
     assert_eq!(told(&*store, tenants[0]).await.len(), 2);
     // The copy's audit records that it is a copy.
     let resumed = DatabaseAction { by: "bob", at: 9, detail: json!({ "asOf": 7, "resumed": true }) };
-    sqlite::restore(&copy, &folder.path().join("restored"), RestoreMode::Resumed(resumed)).unwrap();
+    sqlite::restore(&copy, &folder.path().join("restored"), RestoreMode::Resumed(resumed)).await.unwrap();
     let (restored, tenants) = two_tenants(&folder.path().join("restored")).await;
     for tenant in tenants {
         let restore = ("bob".to_owned(), "restore".to_owned(), 9, json!({ "asOf": 7, "resumed": true }));

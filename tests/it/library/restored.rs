@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use crate::recovery::probe::{Probe, ask, instance};
+use crate::store::migrations;
 use crate::support::clocked::TODAY;
 use crate::support::demo;
 use crate::support::http::soon;
@@ -58,7 +59,7 @@ async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
 async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: TODAY }).unwrap();
+    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: TODAY }).await.unwrap();
     let store = opened(&folder.path().join("restored")).await;
     assert_eq!(store.unfinished_threads(ThreadPk::NONE, 10).await.unwrap().len(), 1);
     let probe = Probe::new();
@@ -121,7 +122,7 @@ async fn who_starts_later_holds_nothing_back_again() {
 async fn nothing_starts_before_all_of_it_is_held_back() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: 1 }).unwrap();
+    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: 1 }).await.unwrap();
     let store = opened(&folder.path().join("restored")).await;
     let moody = Moody::over(store.clone());
     moody.set("commit", Mood::Fails);
@@ -143,11 +144,23 @@ async fn nothing_starts_before_all_of_it_is_held_back() {
 async fn whoever_says_so_lets_it_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).unwrap();
+    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).await.unwrap();
     let probe = Probe::new();
     let instance = instance(opened(&folder.path().join("restored")).await, &probe, hurried).await;
     soon(probe.reaches(|tally| tally.begun == 1)).await;
     instance.close().await;
+}
+
+/// As one that was made before an upgrade, beside the server of the release before.
+#[tokio::test]
+async fn a_backup_of_an_older_schema_is_migrated_when_it_is_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let [data, file, restored] = ["data", "backup.db", "restored"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&data).unwrap();
+    migrations::sqlite(&data).await.close().await.unwrap();
+    sqlite::back_up(&data, Synchronous::Full, &file, &act()).await.unwrap();
+    sqlite::restore(&file, &restored, RestoreMode::Held { as_of: 3 }).await.unwrap();
+    assert_eq!(opened(&restored).await.restored().await.unwrap(), Some(3));
 }
 
 #[tokio::test]
@@ -155,11 +168,11 @@ async fn a_backup_is_put_back_only_whole_and_where_nothing_is() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
     let there =
-        sqlite::restore(&file, &folder.path().join("data"), RestoreMode::Resumed(act())).unwrap_err().to_string();
+        sqlite::restore(&file, &folder.path().join("data"), RestoreMode::Resumed(act())).await.unwrap_err().to_string();
     assert!(there.contains("it is there already"), "{there}");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).unwrap_err();
+    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).await.unwrap_err();
     assert!(!folder.path().join("restored/pes.db").exists());
 }
 
@@ -180,7 +193,7 @@ async fn what_a_killed_start_left_in_the_folder_is_no_part_of_what_is_put_back()
     }
     assert!(restored.join("pes.db.new-wal").metadata().unwrap().len() > 0);
     making.close().await.unwrap();
-    sqlite::restore(&file, &restored, RestoreMode::Held { as_of: 1 }).unwrap();
+    sqlite::restore(&file, &restored, RestoreMode::Held { as_of: 1 }).await.unwrap();
     let store = opened(&restored).await;
     assert_eq!(store.unfinished_threads(ThreadPk::NONE, 10).await.unwrap().len(), 1);
     store.close().await;
@@ -254,7 +267,7 @@ async fn a_backup_taken_under_load_has_what_was_acknowledged_before_and_nothing_
 
     for (n, (file, acknowledged)) in taken.into_iter().enumerate() {
         let into = folder.path().join(format!("restored-{n}"));
-        sqlite::restore(&file, &into, RestoreMode::Held { as_of: 1 }).unwrap();
+        sqlite::restore(&file, &into, RestoreMode::Held { as_of: 1 }).await.unwrap();
         let restored = opened(&into).await;
         for (thread, seq) in acknowledged {
             begins_like(&*restored, &*store, load.instance.caller().tenant, &thread, seq).await;
