@@ -121,6 +121,17 @@ fn every_code_of_a_failed_call_or_item_is_explained() {
     assert_eq!(codes_below(&text, "Errors of todo items"), of_items);
 }
 
+/// Without an id `pes approve` answers the only open question, whatever it is, and `xargs` calls it once for no input.
+#[test]
+fn no_documented_command_answers_a_question_that_it_did_not_find() {
+    for document in documents() {
+        let text = read(&document);
+        let calls = text.split("| xargs ").skip(1);
+        assert!(calls.clone().all(|call| call.starts_with("-r ")), "{document}: xargs needs -r");
+        assert!(document != "docs/OPERATIONS.md" || calls.count() > 0, "the command for restored runs is gone");
+    }
+}
+
 #[test]
 fn a_stale_document_is_seen() {
     assert_eq!(missing_paths("see `src/nowhere.rs` and `src/lib.rs`, `GET /x`"), ["src/nowhere.rs"]);
