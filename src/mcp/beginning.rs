@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, RunningService};
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
@@ -11,7 +12,7 @@ use super::call_errors::start_cause;
 use super::handler::Handler;
 use super::incoming::Reader;
 use super::lines::{Limits, Pipes, Returned, StdioTransport};
-use super::process::Process;
+use super::process::{LastLines, Process};
 use super::server::Profile;
 use crate::config::McpServer;
 
@@ -23,6 +24,8 @@ pub(super) type RunningClient = RunningService<RoleClient, Handler>;
 #[derive(Debug, Default)]
 pub(super) struct Beginning {
     only_initialize: AtomicBool,
+    /// Those of the program that was started last.
+    last_lines: Mutex<LastLines>,
 }
 
 /// Why a program could not be begun with.
@@ -41,34 +44,42 @@ impl Beginning {
         reader: &Reader,
     ) -> Result<(RunningClient, Process), String> {
         if !profile.settings.initialize && !self.only_initialize.load(Ordering::Relaxed) {
-            match begin(profile, &handler, reader, lifecycle(&profile.settings)).await {
+            match self.begin(profile, &handler, reader, lifecycle(&profile.settings)).await {
                 Ok(begun) => return Ok(begun),
                 Err(NotBegun { why, has_ended: false }) => return Err(why),
                 Err(NotBegun { has_ended: true, .. }) => {}
             }
         }
-        let begun = begin(profile, &handler, reader, ClientLifecycleMode::Initialize).await;
+        let begun = self.begin(profile, &handler, reader, ClientLifecycleMode::Initialize).await;
         self.only_initialize.store(begun.is_ok(), Ordering::Relaxed);
         begun.map_err(|error| error.why)
     }
-}
 
-async fn begin(
-    profile: &Profile,
-    handler: impl Fn() -> Handler,
-    reader: &Reader,
-    lifecycle: ClientLifecycleMode,
-) -> Result<(RunningClient, Process), NotBegun> {
-    let started = Process::start(&profile.name, &profile.settings);
-    let (process, pipes) = started.map_err(|why| NotBegun { why, has_ended: false })?;
-    let write_timeout = Duration::from_millis(profile.settings.timeout_ms.into());
-    let limits = Limits { max_bytes: profile.message_bytes, write_timeout };
-    let error = match negotiate(pipes, handler, limits, reader, lifecycle).await {
-        Ok(running) => return Ok((running, process)),
-        Err(error) => error,
-    };
-    let has_ended = is_end(&error) && reader.why_broken().is_none();
-    Err(NotBegun { why: with_last_output(&start_cause(&error), &process.kill().await), has_ended })
+    /// The text, with the last words of the program that was started last.
+    pub(super) fn with_last_output(&self, why: &str) -> String {
+        with_last_output(why, &self.last_lines.lock().joined())
+    }
+
+    async fn begin(
+        &self,
+        profile: &Profile,
+        handler: impl Fn() -> Handler,
+        reader: &Reader,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<(RunningClient, Process), NotBegun> {
+        let last_lines = LastLines::default();
+        *self.last_lines.lock() = last_lines.clone();
+        let started = Process::start(&profile.name, &profile.settings, last_lines);
+        let (process, pipes) = started.map_err(|why| NotBegun { why, has_ended: false })?;
+        let write_timeout = Duration::from_millis(profile.settings.timeout_ms.into());
+        let limits = Limits { max_bytes: profile.message_bytes, write_timeout };
+        let error = match negotiate(pipes, handler, limits, reader, lifecycle).await {
+            Ok(running) => return Ok((running, process)),
+            Err(error) => error,
+        };
+        let has_ended = is_end(&error) && reader.why_broken().is_none();
+        Err(NotBegun { why: with_last_output(&start_cause(&error), &process.kill().await), has_ended })
+    }
 }
 
 /// Negotiates a protocol with a program, however long the program needs for its first answer.

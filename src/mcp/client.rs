@@ -59,6 +59,7 @@ pub(super) struct Connection {
     reader: Reader,
     /// Notified when the tools may have changed.
     changed: Arc<Notify>,
+    closing: CancellationToken,
     _end: DropGuard,
 }
 
@@ -103,17 +104,24 @@ impl Connection {
         reader: Reader,
         changed: Arc<Notify>,
     ) -> Self {
-        let (ended, end) = (CancellationToken::new(), CancellationToken::new());
+        let (closing, end, ended) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
         let why: Arc<OnceLock<String>> = Arc::default();
         let peer = running.peer().clone();
-        tokio::spawn(supervise(running, process, reader.clone(), end.clone(), ended.clone(), why.clone()));
-        Self { peer, ended, why, questions, session, reader, changed, _end: end.drop_guard() }
+        let asked = Asked { closing: closing.clone(), end: end.clone() };
+        tokio::spawn(supervise(running, process, reader.clone(), asked, ended.clone(), why.clone()));
+        Self { peer, ended, why, questions, session, reader, changed, closing, _end: end.drop_guard() }
     }
 
     /// Waits for the end of the connection and returns the reason.
     pub(super) async fn ended(&self) -> String {
         self.ended.cancelled().await;
         self.why.get().cloned().unwrap_or_default()
+    }
+
+    /// Closes it, and gives the server's program a moment to end by itself: some say only then what was wrong.
+    pub(super) async fn close(self) {
+        self.closing.cancel();
+        self.ended.cancelled().await;
     }
 
     /// Waits for the end of the session and returns the reason. No new requests can be sent then, but requests in flight
@@ -248,12 +256,19 @@ impl Connection {
     }
 }
 
+/// How a connection may be asked to end.
+struct Asked {
+    /// The server's program may end by itself first.
+    closing: CancellationToken,
+    end: CancellationToken,
+}
+
 /// Waits until the connection ends or is asked to end, then kills the server's program with all its children.
 async fn supervise(
     running: RunningClient,
     process: Option<Process>,
     reader: Reader,
-    asked: CancellationToken,
+    asked: Asked,
     ended: CancellationToken,
     why: Arc<OnceLock<String>>,
 ) {
@@ -261,7 +276,13 @@ async fn supervise(
     let waiting = running.waiting();
     tokio::select! {
         _ = waiting => {}
-        () = asked.cancelled() => cancel.cancel(),
+        () = asked.end.cancelled() => cancel.cancel(),
+        () = asked.closing.cancelled() => {
+            cancel.cancel();
+            if let Some(process) = &process {
+                process.end().await;
+            }
+        }
     }
     let last_lines = match process {
         Some(process) => process.kill().await,

@@ -19,11 +19,20 @@ const MAX_LISTED_BYTES: usize = 4 << 20;
 pub(super) struct ListingError {
     pub(super) why: String,
     pub(super) is_unreachable: bool,
+    /// The connection has ended, and says why itself.
+    pub(super) has_ended: bool,
+}
+
+impl ListingError {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), is_unreachable: false, has_ended: false }
+    }
 }
 
 impl From<ServiceError> for ListingError {
     fn from(error: ServiceError) -> Self {
-        Self { why: request_cause(&error), is_unreachable: is_unreachable(&error) }
+        let has_ended = matches!(error, ServiceError::TransportClosed);
+        Self { why: request_cause(&error), is_unreachable: is_unreachable(&error), has_ended }
     }
 }
 
@@ -37,8 +46,7 @@ pub(super) async fn definitions(
     let (found, has_more) = listed(peer, reader, profile).await?;
     // Compiling schemas may take long, so it runs on a blocking thread.
     let found = tokio::task::spawn_blocking(|| check_schemas(found)).await;
-    let unchecked =
-        |error| ListingError { why: format!("its tools could not be looked at: {error}"), is_unreachable: false };
+    let unchecked = |error| ListingError::new(format!("its tools could not be looked at: {error}"));
     Ok((found.map_err(unchecked)?, has_more))
 }
 

@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::lines::Pipes;
 use super::marked::kill_marked;
@@ -36,7 +37,35 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many of the last lines of standard error are kept for error messages.
 const MAX_LAST_LINES: usize = 3;
 
-type LastLines = Arc<Mutex<VecDeque<String>>>;
+/// How long a program may go on after its input has ended.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// How `guard.sh` begins the line that it writes when the program has ended.
+const END: &str = "it ended with status ";
+
+/// The last lines of a program's standard error.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastLines {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    /// Cancelled when the program has ended.
+    ended: CancellationToken,
+}
+
+impl LastLines {
+    fn push(&self, line: String) {
+        if line.starts_with(END) {
+            self.ended.cancel();
+        }
+        let mut lines = self.lines.lock();
+        if lines.len() == MAX_LAST_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    pub(super) fn joined(&self) -> String {
+        self.lines.lock().iter().cloned().collect::<Vec<_>>().join(" / ")
+    }
+}
 
 /// A running program. Dropping it kills it and all its children.
 pub(super) struct Process {
@@ -58,7 +87,7 @@ struct RunningProcess {
 
 impl Process {
     /// The error text contains no secrets.
-    pub(super) fn start(name: &str, server: &McpServer) -> Result<(Self, Pipes), String> {
+    pub(super) fn start(name: &str, server: &McpServer, last_lines: LastLines) -> Result<(Self, Pipes), String> {
         let program = server.command.as_deref().unwrap_or_default();
         forbid_dumps()?;
         let variables = Variables::of_process();
@@ -86,7 +115,6 @@ impl Process {
         }
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().map_err(not_started)?;
-        let last_lines = LastLines::default();
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err("it has no pipes".to_owned());
@@ -94,6 +122,11 @@ impl Process {
         let drained = tokio::spawn(drain(name.to_owned(), errors, last_lines.clone()));
         let running = RunningProcess { watch, child, group, marker };
         Ok((Self { running: Some(running), last_lines, drained }, Pipes::new(input, output)))
+    }
+
+    /// Waits until it has ended by itself, for a moment. Its input has ended.
+    pub(super) async fn end(&self) {
+        let _: Result<(), tokio::time::error::Elapsed> = timeout(END_TIMEOUT, self.last_lines.ended.cancelled()).await;
     }
 
     /// Kills it and all its children. Returns the last lines of its standard error.
@@ -112,8 +145,7 @@ impl Process {
         }
         // The last lines may still be in the pipe.
         let _: Result<_, tokio::time::error::Elapsed> = timeout(DRAIN_TIMEOUT, &mut self.drained).await;
-        let lines = self.last_lines.lock();
-        lines.iter().cloned().collect::<Vec<_>>().join(" / ")
+        self.last_lines.joined()
     }
 }
 
@@ -175,12 +207,7 @@ async fn drain(server: String, errors: ChildStderr, last_lines: LastLines) {
                 tracing::debug!(server, "{text}");
                 logged += text.len() + 1;
             }
-            let mut lines = last_lines.lock();
-            if lines.len() == MAX_LAST_LINES {
-                lines.pop_front();
-            }
-            lines.push_back(text);
-            drop(lines);
+            last_lines.push(text);
             line.clear();
         }
     }

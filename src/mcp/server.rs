@@ -237,16 +237,27 @@ impl Server {
     async fn run_connection(&self, egress: &Arc<Egress>) -> String {
         let (changed, refusal) = (Arc::new(Notify::new()), Refusal::default());
         let mut refused = refusal.subscribe();
-        let opened = timeout(self.profile.start, async {
+        let mut opened = None;
+        let ready = timeout(self.profile.start, async {
             let connection =
                 Connection::open(&self.profile, &self.beginning, egress, changed.clone(), refusal.clone()).await?;
-            self.refresh_tools(&connection).await.map_err(|error| error.why)?;
-            Ok::<_, String>(Arc::new(connection))
+            let connection = opened.insert(connection);
+            match self.refresh_tools(connection).await {
+                Ok(_) => Ok(()),
+                Err(ListingError { has_ended: true, .. }) => Err(connection.ended().await),
+                Err(error) => Err(error.why),
+            }
         });
-        let connection = match opened.await {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(why)) => return why,
-            Err(_) => return format!("it was not ready within {} ms", self.profile.start.as_millis()),
+        let connection = match (ready.await, opened) {
+            (Ok(Err(why)), _) => return why,
+            (Ok(Ok(())), Some(connection)) => Arc::new(connection),
+            (Ok(Ok(())) | Err(_), opened) => {
+                if let Some(connection) = opened {
+                    connection.close().await;
+                }
+                let late = format!("it was not ready within {} ms", self.profile.start.as_millis());
+                return self.beginning.with_last_output(&late);
+            }
         };
         self.connection.send_replace(Some(connection.clone()));
         tracing::info!(server = &*self.profile.name, "an MCP server is ready");
@@ -350,14 +361,14 @@ async fn refresh_when_announced<F: Future<Output = Result<bool, ListingError>>>(
             announced.notified().await;
         }
         sleep(debounce).await;
-        let late = || ListingError { why: "it did not list its tools in time".to_owned(), is_unreachable: false };
+        let late = || ListingError::new("it did not list its tools in time");
         let has_changed = match timeout(limit, refresh()).await.unwrap_or_else(|_| Err(late())) {
             Ok(has_changed) => {
                 has_failed = false;
                 has_changed
             }
-            Err(ListingError { why, is_unreachable: true }) => return why,
-            Err(ListingError { why, is_unreachable: false }) => {
+            Err(ListingError { why, is_unreachable: true, .. }) => return why,
+            Err(ListingError { why, is_unreachable: false, .. }) => {
                 if !has_failed {
                     let why = cut(why, MAX_REASON_CHARS);
                     tracing::warn!(server, why, "an MCP server does not list its tools again");

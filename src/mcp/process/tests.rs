@@ -6,7 +6,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Starts a program that reads nothing, and waits for its end after this.
 async fn ends_after(left: impl FnOnce(&mut Process)) {
     let (command, args) = (Some("sh".into()), vec!["-c".into(), "exec sleep 100".into()]);
-    let (mut process, _pipes) = Process::start("deaf", &McpServer { command, args, ..McpServer::default() }).unwrap();
+    let server = McpServer { command, args, ..McpServer::default() };
+    let (mut process, _pipes) = Process::start("deaf", &server, LastLines::default()).unwrap();
     left(&mut process);
     // Its standard error ends with the last of its processes.
     timeout(PATIENCE, &mut process.drained).await.expect("all have ended").unwrap();

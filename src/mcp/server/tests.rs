@@ -57,7 +57,7 @@ async fn a_server_that_announces_all_the_time_is_asked_every_five_seconds() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_list_its_tools_is_asked_again_after_a_minute() {
     let (announced, began, asked) = (Notify::new(), Instant::now(), Mutex::new(Vec::new()));
-    let failed = |is_unreachable| Err(ListingError { why: "HTTP 503".to_owned(), is_unreachable });
+    let failed = |is_unreachable| Err(ListingError { is_unreachable, ..ListingError::new("HTTP 503") });
     let refresh = || async {
         asked.lock().push(began.elapsed().as_millis() / 100);
         let count = asked.lock().len();

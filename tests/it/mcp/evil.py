@@ -2,6 +2,7 @@
 
 MODE `first`: `server/discover` ends it, as the library for Python before 1.9: nothing more is answered, and the next line is not
 survived. MODE `late`: it answers nothing before the second request stands in its input; `late-modern`: nor does it know `initialize`.
+MODE `unlistable`: asked for its tools it ends with an error; `unlistable-later`: it does so when its input ends, as FastMCP 2.
 """
 
 import itertools
@@ -215,6 +216,10 @@ def main():
                 "protocolVersion": "2025-06-18",
                 "capabilities": {"tools": {"listChanged": True}},
                 "serverInfo": {"name": "evil", "version": "1"}}})
+        elif method == "tools/list" and mode.startswith("unlistable"):
+            if mode == "unlistable-later":
+                list(requests)
+            sys.exit("ValueError: Circular reference detected (id repeated)")
         elif method == "tools/list" and lines("unlisted"):
             append("cancelled", "unlisted")
             say({"id": ask, "error": {"code": -32603, "message": "not now"}})

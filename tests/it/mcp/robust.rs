@@ -6,8 +6,8 @@ use std::path::Path;
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
-use pes::config::Reference;
 use pes::config::env::Variables;
+use pes::config::{McpServer, Reference};
 use pes::domain::caller::{Caller, Scope};
 use pes::mcp::Health;
 use serde_json::{Value, json};
@@ -155,6 +155,25 @@ async fn a_server_that_takes_long_to_answer_first_is_waited_for(#[values("late",
     assert_eq!(bed.call("structured", json!({})).await.unwrap().output, json!({ "n": 1 }));
     let view = bed.until(|view| view.health == Health::Ready).await;
     assert_eq!(view.restarts, 0);
+}
+
+/// The second one does not answer, either, and says what is wrong only when it is ended.
+#[rstest::rstest]
+#[case::at_once("unlistable", 30_000, "the connection ended")]
+#[case::at_its_end("unlistable-later", 5_000, "it was not ready within 5000 ms")]
+#[tokio::test]
+async fn a_program_that_cannot_list_its_tools_is_down_with_its_last_words(
+    #[case] mode: &str,
+    #[case] start_timeout_ms: u64,
+    #[case] why: &str,
+) {
+    let args = |server: &mut McpServer| server.args.push(mode.to_owned());
+    let bed = Bed::with(args, |config| config.start_timeout_ms = start_timeout_ms).await;
+    // On a busy machine the second one is perhaps not asked for its tools in its first time.
+    let has_said = |why: &String| why.contains("ValueError");
+    let reason = bed.until(|view| view.reason.as_ref().is_some_and(has_said)).await.reason.unwrap();
+    let last = "ValueError: Circular reference detected (id repeated) / it ended with status 1";
+    assert_eq!(reason, format!("{why}; its last words: {last}"));
 }
 
 #[tokio::test]
