@@ -8,7 +8,8 @@ use super::peer::{Dialect, Peer};
 use super::{app, delegated, knows, registered, results};
 use crate::support::app::App;
 use crate::support::http::soon;
-use crate::support::store::Moody;
+use crate::support::store::{Moody, fresh_store};
+use crate::support::tampered::replace_in_call;
 use crate::support::wire::{Wire, answer};
 
 /// Longer than any test.
@@ -139,4 +140,24 @@ async fn a_task_that_is_approved_is_not_sent_if_a_rule_denies_it_by_then() {
     let task = app.get("/threads/t2/tasks").await.expect(200)["items"][0].clone();
     assert_eq!((&task["status"], &task["reason"]), (&json!("failed"), &error["message"]), "{task:#}");
     assert_eq!(peer.told().sent.len(), 1, "the first one");
+}
+
+/// Somebody with access to the database changes what was approved: the word is the same as for a tool that runs here.
+#[tokio::test]
+async fn a_task_that_changed_after_it_was_approved_is_not_sent() {
+    let (peer, store) = (Peer::start(Dialect::JsonRpc1).await, fresh_store().await);
+    let app = App::of(store.clone(), |config| {
+        knows(config, peer.card(), NEVER);
+        config.agent.tool_policy.insert("delegate_to_agent".to_owned(), PolicyAction::Ask);
+    })
+    .await;
+    let suspension = app.suspend("t", "delegate").await;
+    replace_in_call(&store, "t", "Look into it.", "Look elsewhere.").await;
+    let answer = json!({ "suspensionId": suspension["suspensionId"], "approved": true });
+    let resumed = app.ask("POST", "/threads/t/resume").header("prefer", "wait=30").json(&answer);
+    resumed.send().await.expect(200);
+    let error = results(&app, "t").await[0]["error"].clone();
+    assert_eq!(error["code"], "approval_mismatch", "{error:#}");
+    assert_eq!(error["message"], "The arguments are not those that were approved; nothing was sent.");
+    assert!(peer.told().sent.is_empty());
 }

@@ -2,14 +2,12 @@
 
 use pes::config::ConfiguredKey;
 use pes::domain::caller::Scope;
-use pes::domain::ids::TenantPk;
-use pes::engine::step::{Row, RowKind};
-use pes::store::{Commit, LeaseChange, Order, PageAsk};
 use serde_json::{Value, json};
 
 use crate::support::app::App;
 use crate::support::http::Said;
 use crate::support::store::fresh_store;
+use crate::support::tampered::replace_in_call;
 
 const BOSS: &str = "boss-0123456789abcdef0123456789ab";
 const ASKER: &str = "asker-0123456789abcdef0123456789a";
@@ -362,36 +360,7 @@ async fn arguments_that_changed_after_they_were_shown_do_not_run() {
     let store = fresh_store().await;
     let app = App::of(store.clone(), |_| {}).await;
     let suspension = app.suspend("t1", "send").await;
-    let tenant: TenantPk = store.tenant("default", 0).await.unwrap();
-    let row = store.thread(tenant, &"t1".into()).await.unwrap().unwrap();
-    let calls =
-        store.rows(row.pk, RowKind::Call, Order::Ascending, &PageAsk { cursor: None, limit: 10 }).await.unwrap();
-    let call = calls.items.into_iter().next().unwrap();
-    let body = call.body.replace("a@example.com", "evil@example.com");
-    assert_ne!(body, call.body);
-    let commit = Commit {
-        pk: row.pk,
-        create: None,
-        fence: row.fence.clone(),
-        lease: LeaseChange::Keep,
-        token: uuid::Uuid::new_v4(),
-        now: row.updated_at,
-        head: None,
-        profile: None,
-        status: row.status,
-        wake_at: row.wake_at,
-        floor: row.floor,
-        rows: vec![Row { body, ..call }],
-        last_seq: row.last_seq,
-        records: Vec::new(),
-        idempotency: None,
-        lookups: Vec::new(),
-        audit: Vec::new(),
-        deliveries: Vec::new(),
-        fire: None,
-        spend: Vec::new(),
-    };
-    store.commit(commit).await.unwrap();
+    replace_in_call(&store, "t1", "a@example.com", "evil@example.com").await;
     resume(&app, approval(&suspension)).await.expect(200);
     let page = app.observed("t1", "TOOL_EXECUTION").await;
     let result = &page[0]["content"];

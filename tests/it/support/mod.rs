@@ -16,6 +16,7 @@ pub mod process;
 pub mod proxy;
 pub mod slow_tool;
 pub mod store;
+pub mod tampered;
 pub mod tool;
 pub mod unused_address;
 pub mod wire;

@@ -7,19 +7,23 @@ use crate::domain::task::{PeerFailure, PeerFailureKind};
 use crate::domain::tool::ToolError;
 use crate::store;
 
+const NOT_APPROVED: &str = "The arguments are not those that were approved; nothing was sent.";
+
 /// Why an action came to nothing.
 pub(super) enum ActionError {
     /// The call to the agent failed.
     Call(Error),
     /// The policy denies the message by now, so it was not sent.
     Denied(Box<ToolError>),
+    /// What was approved is something else, so the message was not sent.
+    NotApproved,
 }
 
 impl ActionError {
     pub(super) fn map_call(self, change: impl FnOnce(Error) -> Error) -> Self {
         match self {
             ActionError::Call(error) => ActionError::Call(change(error)),
-            denied @ ActionError::Denied(_) => denied,
+            unsent @ (ActionError::Denied(_) | ActionError::NotApproved) => unsent,
         }
     }
 }
@@ -84,6 +88,7 @@ pub(super) fn failed(error: ActionError) -> PeerFailure {
     let error = match error {
         ActionError::Call(error) => error,
         ActionError::Denied(error) => return PeerFailure::denied(error.message, error.ruling),
+        ActionError::NotApproved => return PeerFailure::new(PeerFailureKind::NotApproved, NOT_APPROVED),
     };
     let given = Some(error.to_string()).filter(|message| !message.is_empty());
     let message = given.unwrap_or_else(|| "no reason was given".to_owned());

@@ -6,7 +6,6 @@ use super::attempt::PeerAttempt;
 use super::connection::PeerConnection;
 use super::failure::ActionError;
 use crate::a2a::callback;
-use crate::a2a::client::Error;
 use crate::a2a::types::{Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest};
 use crate::domain::digest;
 use crate::domain::hitl::SuspensionKind;
@@ -44,8 +43,7 @@ impl PeerAttempt {
         let arguments = self.shared.inlined(self.pk, self.input.arguments.clone()).await?;
         let is_approved = |digest: &String| *digest == digest::of_call(task::TOOL, &arguments);
         if !self.input.digest.as_ref().is_none_or(is_approved) {
-            const WHY: &str = "the arguments are not those that were approved; nothing was sent";
-            return Err(Error::Refused(WHY.to_owned()).into());
+            return Err(ActionError::NotApproved);
         }
         let settings = self.input.judged_before.as_deref();
         if let Some(error) =

@@ -43,6 +43,8 @@ pub enum PeerFailureKind {
     Refused,
     /// The policy denied the message just before it was to be sent, so it was not.
     Denied,
+    /// The arguments are not those that were approved, so the message was not sent.
+    NotApproved,
     /// The agent does not do this, or not as the task is now: a task that asks nothing takes no answer.
     Unsupported,
     /// The agent knows no such task.

@@ -30,6 +30,7 @@ pub(super) fn failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
         PeerFailureKind::NotFound
         | PeerFailureKind::Refused
         | PeerFailureKind::Denied
+        | PeerFailureKind::NotApproved
         | PeerFailureKind::Unsupported => {
             let replies = count_reply(tx, id, |task| &mut task.negative_replies);
             (is_overdue || replies >= MAX_NEGATIVE_REPLIES).then_some(false)

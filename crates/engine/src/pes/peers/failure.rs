@@ -62,13 +62,16 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
         PeerFailureKind::Unreachable => {
             end_undeliverable(tx, task, ToolError::new(CallCode::PeerUnreachable, failure.message))
         }
-        PeerFailureKind::Denied if may_be_working(task) => {
+        PeerFailureKind::Denied | PeerFailureKind::NotApproved if may_be_working(task) => {
             put_in_doubt(tx, id, &failure.message);
             TaskOutcome::Continues
         }
         PeerFailureKind::Denied => {
             let denied = ToolError::new(CallCode::Denied, failure.message);
             end_undeliverable(tx, task, ToolError { ruling: failure.ruling, ..denied })
+        }
+        PeerFailureKind::NotApproved => {
+            end_undeliverable(tx, task, ToolError::new(CallCode::ApprovalMismatch, failure.message))
         }
         PeerFailureKind::Refused | PeerFailureKind::Unsupported | PeerFailureKind::NotFound => {
             end_undeliverable(tx, task, ToolError::new(CallCode::PeerRefused, failure.message))
@@ -161,6 +164,7 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
         | PeerFailureKind::Unreadable
         | PeerFailureKind::Refused
         | PeerFailureKind::Denied
+        | PeerFailureKind::NotApproved
         | PeerFailureKind::Unsupported
         | PeerFailureKind::NotFound => {
             put_in_doubt(tx, &task.task_id, &failure.message);
@@ -215,7 +219,10 @@ fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome
                 return end_undeliverable(tx, task, ToolError::new(CallCode::PeerRefused, why));
             }
         }
-        PeerFailureKind::Unreachable | PeerFailureKind::Unknown | PeerFailureKind::Denied => {}
+        PeerFailureKind::Unreachable
+        | PeerFailureKind::Unknown
+        | PeerFailureKind::Denied
+        | PeerFailureKind::NotApproved => {}
     }
     send::schedule_action(tx, &task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
     TaskOutcome::Continues
