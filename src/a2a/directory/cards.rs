@@ -100,8 +100,7 @@ impl Cards {
         }
     }
 
-    /// `None`: the card has not changed. If this request fails, the agent itself was not called yet, so every error
-    /// allows another attempt.
+    /// `None`: the card has not changed. If this request fails, the agent itself was not called yet.
     async fn fetch(
         &self,
         peer: &Peer,
@@ -125,8 +124,14 @@ impl Cards {
         if answer.status() == StatusCode::NOT_MODIFIED {
             return Ok(None);
         }
-        if !answer.status().is_success() {
-            return Err(not_yet(format!("HTTP {}{}", answer.status(), other_place(answer.status(), &peer.card))));
+        let status = answer.status();
+        if !status.is_success() {
+            let why = format!("HTTP {status}{}", other_place(status, &peer.card));
+            return Err(if is_refusal(status) {
+                Error::NotCarriedOut(format!("its card: {why}"))
+            } else {
+                not_yet(why)
+            });
         }
         let etag = answer.headers().get(ETAG).cloned();
         let bytes = answer.read_all().await.map_err(|error| unsent(of_egress(error)))?;
@@ -150,6 +155,12 @@ impl Cards {
         let known: HashSet<CardKey> = peers.iter().map(key).collect();
         self.kept.lock().retain(|kept, _| known.contains(kept));
     }
+}
+
+/// Whether there is no card at this address, or none for us: it would be answered the same until somebody changes that.
+fn is_refusal(status: StatusCode) -> bool {
+    let may_pass = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
+    status.is_client_error() && !may_pass.contains(&status)
 }
 
 /// Where else the card may be: its well-known path has changed with version 0.3 of the protocol.

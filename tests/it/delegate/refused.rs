@@ -1,12 +1,18 @@
 //! Answers that are none of the protocol: what was certainly not done ends the call, the rest is in doubt. Both say why.
 
+use axum::Router;
+use axum::http::StatusCode;
 use rstest::rstest;
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use super::peer::{Dialect, Peer};
-use super::{knows, results};
+use super::{knowing, knows, results};
 use crate::support::app::App;
 use crate::support::wire::{Step, Wire, answer};
+
+/// Longer than any test.
+const NEVER: i64 = 3_600_000;
 
 /// A server whose agent answers messages like this.
 async fn app(answers: Vec<Vec<Step>>) -> (App, Peer, Wire) {
@@ -89,4 +95,18 @@ async fn a_message_that_was_not_sent_on_is_sent_again(#[case] why: &str) {
     let [first, second] = [wire.request().await.body, wire.request().await.body];
     let message = &first["params"]["message"];
     assert!(message.is_object() && second["params"]["message"] == *message, "{second:#}");
+}
+
+/// An agent whose card cannot be had: asked again, the address would say the same. It says what to do.
+#[tokio::test]
+async fn a_task_of_an_agent_without_a_card_is_refused_at_once() {
+    let routes = Router::new().fallback(async || StatusCode::NOT_FOUND);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let card = format!("http://{}/.well-known/agent-card.json", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let app = knowing(card, NEVER).await;
+    app.finish("t", "delegate").await;
+    let error = results(&app, "t").await[0]["error"].clone();
+    let why = "its card: HTTP 404 Not Found; agents of versions before 0.3 have it at /.well-known/agent.json";
+    assert_eq!((&error["code"], &error["message"]), (&json!("peer_refused"), &json!(why)));
 }

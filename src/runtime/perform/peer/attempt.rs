@@ -44,7 +44,7 @@ impl PeerAttempt {
         let mut connection = match PeerConnection::open(&self.shared.agents, self.tenant, agent).await {
             Ok(Some(connection)) => connection,
             Ok(None) => return Some(Err(removed(agent))),
-            Err(error) => return Some(Err(failed(error.into()))),
+            Err(error) => return Some(Err(failed(self.of_opening(what, error).into()))),
         };
         if !self.lease.is_valid() {
             return None;
@@ -68,6 +68,14 @@ impl PeerAttempt {
             tracing::warn!(agentId = task.agent_id, taskId = task.task_id.as_str(), why, "an answer cannot be read");
         }
         Some(done.map_err(failed))
+    }
+
+    /// Nothing was sent to the agent. If its card is refused, so is a task that the agent certainly does not have; what concerns
+    /// one that it may have is tried again.
+    fn of_opening(&self, what: TaskActionKind, error: Error) -> Error {
+        let task = &self.input.task;
+        let is_new = what == TaskActionKind::Send && task.remote_task_id.is_none() && !task.earlier_may_have_arrived;
+        if is_new { error } else { retryable(error) }
     }
 
     async fn act(&self, what: TaskActionKind, to: &PeerConnection<'_>) -> Result<PeerReport, ActionError> {
