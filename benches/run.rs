@@ -72,21 +72,15 @@ struct Multiply;
 #[async_trait]
 impl Tool for Multiply {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "multiply".to_owned(),
-            description: "Multiplies.".to_owned(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 1_000,
-            risk_level: None,
-        })
+        Arc::new(
+            ToolSpec::new("multiply", "Multiplies.", ToolClass::Read, json!({ "type": "object" }))
+                .with_timeout_ms(1_000),
+        )
     }
 
     async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
         let output = json!({ "expression": arguments["expression"], "result": 42 });
-        Ok(ToolOutput { output, ..ToolOutput::default() })
+        Ok(ToolOutput::new(output))
     }
 }
 

@@ -18,22 +18,12 @@ struct Weather;
 #[async_trait]
 impl Tool for Weather {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "weather".to_owned(),
-            description: "The weather in a city.".to_owned(),
-            input_schema: json!({
-                "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"],
-            }),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 5_000,
-            risk_level: None,
-        })
+        let input = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
+        Arc::new(ToolSpec::new("weather", "The weather in a city.", ToolClass::Read, input).with_timeout_ms(5_000))
     }
 
     async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput { output: json!({ "city": arguments["city"], "sky": "clear" }), ..ToolOutput::default() })
+        Ok(ToolOutput::new(json!({ "city": arguments["city"], "sky": "clear" })))
     }
 }
 

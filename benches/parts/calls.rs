@@ -75,14 +75,13 @@ fn found() -> Vec<PromptMessage> {
 
 fn calculator() -> Arc<ToolSpec> {
     let expression = json!({ "type": "string", "description": "For example 6 * 7" });
-    Arc::new(ToolSpec {
-        name: "calculator".to_owned(),
-        description: "Calculates an arithmetic expression.".to_owned(),
-        input_schema: json!({ "type": "object", "properties": { "expression": expression }, "required": ["expression"] }),
-        output_schema: None,
-        class: ToolClass::Read,
-        idempotent: true,
-        timeout_ms: 1_000,
-        risk_level: None,
-    })
+    Arc::new(
+        ToolSpec::new(
+            "calculator",
+            "Calculates an arithmetic expression.",
+            ToolClass::Read,
+            json!({ "type": "object", "properties": { "expression": expression }, "required": ["expression"] }),
+        )
+        .with_timeout_ms(1_000),
+    )
 }

@@ -93,12 +93,12 @@ impl Tool for HttpTool {
         if body.is_empty() {
             return Ok(ToolOutput::default());
         }
-        let output = serde_json::from_slice(&body).map_err(|error| {
+        let output: Value = serde_json::from_slice(&body).map_err(|error| {
             ToolError::new(
                 CallCode::InvalidOutput,
                 format!("The service answered with something else than JSON: {error}"),
             )
         })?;
-        Ok(ToolOutput { output, ..ToolOutput::default() })
+        Ok(ToolOutput::new(output))
     }
 }

@@ -95,6 +95,11 @@ pub struct ToolOutput {
 }
 
 impl ToolOutput {
+    /// An output without metadata, which leaves the application state as it is.
+    pub fn new(output: impl Into<Value>) -> Self {
+        Self { output: output.into(), ..Self::default() }
+    }
+
     fn check_bounds(&self, most: usize) -> Result<(), ToolError> {
         let parts = [Some(&self.output), self.metadata.as_ref(), self.state_patch.as_ref()];
         if parts.into_iter().flatten().any(|part| exceeds(part, MOST_DEPTH)) {

@@ -133,16 +133,7 @@ pub(crate) fn asked(model: &str) -> ModelRequest {
         returned("call_1", "error: at character 10"),
         returned("f:2", "error: not JSON"),
     ];
-    let tool = ToolSpec {
-        name: "calculator".into(),
-        description: "Evaluates an expression.".into(),
-        input_schema: schema,
-        output_schema: None,
-        class: ToolClass::Read,
-        idempotent: true,
-        timeout_ms: 1000,
-        risk_level: None,
-    };
+    let tool = ToolSpec::new("calculator", "Evaluates an expression.", ToolClass::Read, schema).with_timeout_ms(1000);
     ModelRequest {
         provider: "openai".into(),
         model: model.into(),

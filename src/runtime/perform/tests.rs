@@ -49,16 +49,9 @@ impl Counted {
 #[async_trait]
 impl Tool for Counted {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "count".to_owned(),
-            description: "Counts.".to_owned(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            class: ToolClass::Write,
-            idempotent: false,
-            timeout_ms: 1_000,
-            risk_level: None,
-        })
+        Arc::new(
+            ToolSpec::new("count", "Counts.", ToolClass::Write, json!({ "type": "object" })).with_timeout_ms(1_000),
+        )
     }
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
         self.0.fetch_add(1, Ordering::SeqCst);
@@ -90,7 +83,7 @@ impl Tool for Insistent {
     }
     async fn call(&self, _: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
         let (first, second) = tokio::join!(context.people.ask(question()), context.people.ask(question()));
-        Ok(ToolOutput { output: format!("{first:?} {second:?}").into(), ..ToolOutput::default() })
+        Ok(ToolOutput::new(format!("{first:?} {second:?}")))
     }
 }
 

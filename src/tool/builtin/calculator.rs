@@ -60,7 +60,7 @@ fn calculated(arguments: &Value) -> Result<ToolOutput, ToolError> {
     let result = arithmetic::evaluate(expression)
         .map_err(|wrong| ToolError::new(CallCode::Failed, wrong.to_string()).at("/expression"))?;
     let output = json!({ "expression": expression, "result": number(result) });
-    Ok(ToolOutput { output, ..ToolOutput::default() })
+    Ok(ToolOutput::new(output))
 }
 
 /// To 15 significant digits, which every double holds exactly as written: `595 * 0.12` is 71.4, not 71.39999999999999. Whole

@@ -64,5 +64,5 @@ fn time_in_zone(arguments: &Value, now: Millis) -> Result<ToolOutput, ToolError>
         "timezone": zone,
         "unixMs": now,
     });
-    Ok(ToolOutput { output, ..ToolOutput::default() })
+    Ok(ToolOutput::new(output))
 }

@@ -49,6 +49,6 @@ impl Tool for DemoSendEmail {
 
     async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
         let output = json!({ "sent": true, "to": arguments["to"], "subject": arguments["subject"] });
-        Ok(ToolOutput { output, ..ToolOutput::default() })
+        Ok(ToolOutput::new(output))
     }
 }

@@ -78,7 +78,7 @@ impl Tool for FaultyTool {
             Misbehaviour::FailTimes(failed) => fail_times(failed, &arguments, &context)?,
             Misbehaviour::Count => count(&arguments, &context)?,
         };
-        Ok(ToolOutput { output, ..ToolOutput::default() })
+        Ok(ToolOutput::new(output))
     }
 }
 

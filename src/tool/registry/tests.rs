@@ -14,16 +14,15 @@ const MANY: usize = 200;
 struct Named(Arc<ToolSpec>);
 
 fn tool(name: &str) -> Arc<dyn Tool> {
-    Arc::new(Named(Arc::new(ToolSpec {
-        name: name.to_owned(),
-        description: "of a tenant".to_owned(),
-        input_schema: json!({ "type": "object", "properties": { "query": { "type": "string" } } }),
-        output_schema: None,
-        class: ToolClass::Read,
-        idempotent: true,
-        timeout_ms: 1,
-        risk_level: None,
-    })))
+    Arc::new(Named(Arc::new(
+        ToolSpec::new(
+            name,
+            "of a tenant",
+            ToolClass::Read,
+            json!({ "type": "object", "properties": { "query": { "type": "string" } } }),
+        )
+        .with_timeout_ms(1),
+    )))
 }
 
 #[async_trait]

@@ -43,7 +43,7 @@ impl Tool for Loot {
     }
     async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
         self.ran.lock().unwrap().push((self.spec.name.clone(), arguments));
-        Ok(ToolOutput { output: self.answer.clone(), ..ToolOutput::default() })
+        Ok(ToolOutput::new(self.answer.clone()))
     }
 }
 

@@ -109,6 +109,6 @@ impl Tool for Recording {
             }
             _ => {}
         }
-        Ok(ToolOutput { output: n.into(), ..ToolOutput::default() })
+        Ok(ToolOutput::new(n))
     }
 }

@@ -33,16 +33,7 @@ struct Slow {
 #[async_trait]
 impl Tool for Slow {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "slow".to_owned(),
-            description: "Slow.".to_owned(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 60_000,
-            risk_level: None,
-        })
+        Arc::new(ToolSpec::new("slow", "Slow.", ToolClass::Read, json!({ "type": "object" })).with_timeout_ms(60_000))
     }
 
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {

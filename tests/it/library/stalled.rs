@@ -59,7 +59,7 @@ impl Tool for Waits {
             std::future::pending::<()>().await;
         }
         self.clock.advance(10 * MINUTE);
-        Ok(ToolOutput { output: "done".into(), ..ToolOutput::default() })
+        Ok(ToolOutput::new("done"))
     }
 }
 

@@ -24,7 +24,7 @@ impl Tool for Meet {
 
     async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
         self.0.wait().await;
-        Ok(ToolOutput { output: arguments["who"].clone(), ..ToolOutput::default() })
+        Ok(ToolOutput::new(arguments["who"].clone()))
     }
 }
 

@@ -171,12 +171,12 @@ impl Tool for Probe {
             Some("block") => self.block(),
             Some("inquire" | "both inquire") => {
                 let output = format!("{:?}", context.people.ask(question()).await?);
-                return Ok(ToolOutput { output: output.into(), ..ToolOutput::default() });
+                return Ok(ToolOutput::new(output));
             }
             Some("late") => tokio::time::sleep(std::time::Duration::from_secs(2)).await,
             Some(_) | None => {}
         }
-        Ok(ToolOutput { output: "called".into(), ..ToolOutput::default() })
+        Ok(ToolOutput::new("called"))
     }
 }
 

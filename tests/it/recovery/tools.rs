@@ -48,7 +48,7 @@ impl Tool for Misbehaving {
         match arguments["how"].as_str() {
             Some("hang") => std::future::pending().await,
             Some("panic") => panic!("it was told to"),
-            Some("huge") => Ok(ToolOutput { output: "x".repeat(2 << 20).into(), ..ToolOutput::default() }),
+            Some("huge") => Ok(ToolOutput::new("x".repeat(2 << 20))),
             how => panic!("what is {how:?}?"),
         }
     }

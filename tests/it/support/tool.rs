@@ -11,16 +11,8 @@ use serde_json::json;
 
 /// A tool that reads, may be repeated, takes any object and has ten minutes.
 pub fn spec(name: &str) -> ToolSpec {
-    ToolSpec {
-        name: name.to_owned(),
-        description: format!("Is called {name}."),
-        input_schema: json!({ "type": "object" }),
-        output_schema: None,
-        class: ToolClass::Read,
-        idempotent: true,
-        timeout_ms: 600_000,
-        risk_level: None,
-    }
+    ToolSpec::new(name, format!("Is called {name}."), ToolClass::Read, json!({ "type": "object" }))
+        .with_timeout_ms(600_000)
 }
 
 /// A call of the thread `t`, on 2026-01-01.

@@ -48,8 +48,8 @@ impl Tool for Bad {
     fn at_once(&self, _: &Value, _: Millis) -> Option<Result<ToolOutput, ToolError>> {
         match self.name {
             "breaks" => panic!("no such luck"),
-            "lies" => Some(Ok(ToolOutput { output: json!(7), ..ToolOutput::default() })),
-            _ => Some(Ok(ToolOutput { output: json!("x".repeat(100)), ..ToolOutput::default() })),
+            "lies" => Some(Ok(ToolOutput::new(json!(7)))),
+            _ => Some(Ok(ToolOutput::new(json!("x".repeat(100))))),
         }
     }
 

@@ -62,7 +62,7 @@ impl Tool for TakesLong {
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
         self.permits.acquire().await.expect("nobody closes it").forget();
         self.clock.advance(31_000);
-        Ok(ToolOutput { output: "done".into(), ..ToolOutput::default() })
+        Ok(ToolOutput::new("done"))
     }
 }
 

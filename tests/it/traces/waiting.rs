@@ -80,7 +80,7 @@ impl Tool for Works {
         self.began.send(()).expect("the test listens");
         self.permits.acquire().await.expect("nobody closes it").forget();
         self.clock.advance(1_000);
-        Ok(ToolOutput { output: "done".into(), ..ToolOutput::default() })
+        Ok(ToolOutput::new("done"))
     }
 }
 

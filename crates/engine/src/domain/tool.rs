@@ -3,11 +3,12 @@
 mod call_code;
 mod error;
 mod judgement;
+mod spec;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::hitl::{Reply, RiskLevel};
+use super::hitl::Reply;
 use super::ids::{CallId, ItemId, RunId, SuspensionId};
 use super::policy::Ruling;
 use super::task::Delegation;
@@ -16,56 +17,7 @@ use super::{Millis, words};
 pub use call_code::CallCode;
 pub use error::ToolError;
 pub use judgement::{Judgement, Proposal, Verdict};
-
-/// The definition of a tool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct ToolSpec {
-    /// What a model calls it by: unique among the tools of a thread.
-    pub name: String,
-    /// What it does and when to use it, for the model.
-    pub description: String,
-    /// JSON Schema of the arguments; calls that do not fit it never start.
-    pub input_schema: Value,
-    /// JSON Schema of the output; a result that does not fit it becomes an error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Value>,
-    /// The effect that a call has unless its arguments say otherwise.
-    pub class: ToolClass,
-    /// Declares that repeating a call under the same key has its effect only once, so it may be repeated after a crash.
-    pub idempotent: bool,
-    /// How long one execution may take.
-    pub timeout_ms: i64,
-    /// Shown to the person who is asked about a call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub risk_level: Option<RiskLevel>,
-}
-
-words! {
-    /// The effect that a call may have: what may be done about it without a person depends on this.
-    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-    pub enum ToolClass {
-        /// It changes nothing, so it may be repeated and run beside others.
-        Read = "read",
-        /// It changes something that belongs to this agent.
-        Write = "write",
-        /// Its effect leaves this server.
-        External = "external",
-        /// Its effect cannot be undone.
-        Irreversible = "irreversible",
-    }
-}
-
-impl ToolClass {
-    /// Whether its effect leaves this server or cannot be undone.
-    pub fn reaches_out(self) -> bool {
-        match self {
-            ToolClass::External | ToolClass::Irreversible => true,
-            ToolClass::Read | ToolClass::Write => false,
-        }
-    }
-}
+pub use spec::{ToolClass, ToolSpec};
 
 /// A tool of the caller's own program, declared for one run: its calls are sent to the caller, whose answer is the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,16 +37,7 @@ pub struct ClientTool {
 impl ClientTool {
     /// The tool as the model sees it.
     pub fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: self.name.clone(),
-            description: self.description.clone(),
-            input_schema: self.input_schema.clone(),
-            output_schema: None,
-            class: ToolClass::External,
-            idempotent: false,
-            timeout_ms: 0,
-            risk_level: None,
-        }
+        ToolSpec::new(&self.name, &self.description, ToolClass::External, self.input_schema.clone()).with_timeout_ms(0)
     }
 }
 

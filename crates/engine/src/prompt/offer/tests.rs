@@ -4,16 +4,7 @@ use super::*;
 use crate::domain::tool::ToolClass;
 
 fn tool(name: String) -> Arc<ToolSpec> {
-    Arc::new(ToolSpec {
-        name,
-        description: String::new(),
-        input_schema: json!({}),
-        output_schema: None,
-        class: ToolClass::Read,
-        idempotent: true,
-        timeout_ms: 1,
-        risk_level: None,
-    })
+    Arc::new(ToolSpec::new(name, String::new(), ToolClass::Read, json!({})).with_timeout_ms(1))
 }
 
 #[test]

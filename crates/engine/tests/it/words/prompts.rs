@@ -46,16 +46,15 @@ fn history() -> Vec<ConversationMessage> {
 }
 
 fn calculator() -> Vec<Arc<ToolSpec>> {
-    vec![Arc::new(ToolSpec {
-        name: "calculator".into(),
-        description: "Computes an expression.".into(),
-        input_schema: json!({"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]}),
-        output_schema: None,
-        class: ToolClass::Read,
-        idempotent: true,
-        timeout_ms: 1000,
-        risk_level: None,
-    })]
+    vec![Arc::new(
+        ToolSpec::new(
+            "calculator",
+            "Computes an expression.",
+            ToolClass::Read,
+            json!({"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]}),
+        )
+        .with_timeout_ms(1000),
+    )]
 }
 
 fn item(id: &str, status: ItemStatus) -> TodoItem {
