@@ -229,13 +229,13 @@ impl Turn<'_> {
 
     fn seal(mut self, before: &Head) -> Step {
         if self.head == before && self.step.records.is_empty() {
-            return Step { stop_effects: self.head.cancelled, ..Step::nothing() };
+            return Step { is_cancelling: self.head.cancelled, ..Step::nothing() };
         }
         let is_open = self.head.run.is_some();
         self.step.status = if is_open { ThreadStatus::Running } else { ThreadStatus::Idle };
         // Wakes the lease holder for a call that could not start here.
         self.step.wake_at = (is_open && self.head.running.is_none()).then_some(self.stamp.now);
-        self.step.stop_effects = self.head.cancelled;
+        self.step.is_cancelling = self.head.cancelled;
         self.step.progress = self.head.attempt == before.attempt || !is_open;
         self.step.head = Some(text(self.head));
         self.step

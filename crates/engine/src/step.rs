@@ -44,7 +44,7 @@ pub struct Step {
     /// Nothing changed: there is nothing to commit.
     pub is_noop: bool,
     /// A cancel waits until the lease holder has stopped the effects and reports that with `EffectsStopped`.
-    pub stop_effects: bool,
+    pub is_cancelling: bool,
 }
 
 /// A part of a thread's state that is written on its own.
@@ -184,12 +184,12 @@ impl Step {
     /// one counts.
     #[must_use]
     pub fn then(mut self, next: Step) -> Step {
-        let stop_effects = self.stop_effects || next.stop_effects;
+        let is_cancelling = self.is_cancelling || next.is_cancelling;
         if self.is_noop {
-            return Step { stop_effects, ..next };
+            return Step { is_cancelling, ..next };
         }
         if next.is_noop {
-            return Step { stop_effects, ..self };
+            return Step { is_cancelling, ..self };
         }
         let later: HashSet<(RowKind, &str)> = next.rows.iter().map(|row| (row.kind, row.id.as_str())).collect();
         self.rows.retain(|row| !later.contains(&(row.kind, row.id.as_str())));
@@ -210,7 +210,7 @@ impl Step {
             floor: next.floor,
             progress: self.progress || next.progress,
             is_noop: false,
-            stop_effects,
+            is_cancelling,
         }
     }
 
@@ -269,9 +269,9 @@ mod tests {
         assert_eq!((both.status, both.progress, both.is_noop), (ThreadStatus::Running, true, false));
         assert_eq!(first.clone().then(Step::nothing()).rows, first.rows, "nothing changes nothing");
         assert_eq!(Step::nothing().then(second.clone()).rows, second.rows);
-        let waits = Step { stop_effects: true, ..Step::nothing() };
+        let waits = Step { is_cancelling: true, ..Step::nothing() };
         for step in [Step::nothing().then(waits.clone()), waits.then(second)] {
-            assert!(step.stop_effects, "a cancel goes on waiting for its effects to be stopped");
+            assert!(step.is_cancelling, "a cancel goes on waiting for its effects to be stopped");
         }
     }
 }

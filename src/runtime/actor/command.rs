@@ -117,7 +117,7 @@ pub(crate) struct DecisionResult {
     /// The event changed nothing.
     pub(crate) is_noop: bool,
     /// A cancel waits until the effects are stopped.
-    pub(crate) stop_effects: bool,
+    pub(crate) is_cancelling: bool,
 }
 
 impl DecisionResult {
@@ -138,7 +138,7 @@ impl DecisionResult {
             plan,
             last_seq: loaded.row.last_seq + step.records.len() as i64,
             is_noop: step.is_noop,
-            stop_effects: step.stop_effects,
+            is_cancelling: step.is_cancelling,
         }
     }
 }

@@ -161,9 +161,9 @@ impl Actor {
     /// Finishes a cancel that waits until the effects are stopped, if this process holds the lease: only the lease holder can
     /// record that they are.
     pub(super) async fn finish_cancel(&mut self, decided: &mut DecisionResult) -> Result<(), CommandError> {
-        if decided.stop_effects && self.loaded.as_ref().is_some_and(|loaded| self.is_ours(loaded)) {
+        if decided.is_cancelling && self.loaded.as_ref().is_some_and(|loaded| self.is_ours(loaded)) {
             decided.runs.extend(self.stop_effects().await?);
-            decided.stop_effects = false;
+            decided.is_cancelling = false;
         }
         Ok(())
     }

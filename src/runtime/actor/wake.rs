@@ -21,7 +21,7 @@ impl Actor {
         self.loaded = self.loaded.take().filter(|loaded| self.is_ours(loaded) && is_due(loaded));
         let woken = self.transition(&[Event::System(SystemEvent::Woke).into()], &CommitExtras::default()).await;
         match woken {
-            Ok(mut decided) if decided.stop_effects => self.finish_cancel(&mut decided).await,
+            Ok(mut decided) if decided.is_cancelling => self.finish_cancel(&mut decided).await,
             Ok(decided) if decided.is_noop => self.postpone().await,
             Ok(_) => Ok(()),
             Err(CommandError::Gone) => Ok(()),

@@ -80,7 +80,7 @@ async fn request(
     let event = Event::Cancel(CancelEvent::Asked { run: run.clone(), by: caller.name.clone() });
     let decided = service.runtime.decide(pk, event, extras).await?;
     let receipt = receipt(run.as_ref(), &decided);
-    if let (true, Some(current)) = (decided.stop_effects, &decided.current) {
+    if let (true, Some(current)) = (decided.is_cancelling, &decided.current) {
         await_stop(service, caller, &current.run_id).await?;
     }
     Ok(receipt)
@@ -124,7 +124,7 @@ fn receipt(run: Option<&RunId>, decided: &DecisionResult) -> CancelReceipt {
     if let Some(run) = run {
         return CancelReceipt { run_ids: vec![run.clone()], already: false };
     }
-    let stopping = decided.current.iter().filter(|_| decided.stop_effects);
+    let stopping = decided.current.iter().filter(|_| decided.is_cancelling);
     let ended = decided.runs.iter().filter(is_cancelled).chain(stopping);
     let mut run_ids: Vec<RunId> = ended.map(|run| run.run_id.clone()).collect();
     run_ids.sort_unstable();

@@ -243,12 +243,12 @@ impl<'a> Tx<'a> {
         self.update_run_status();
         let is_unchanged =
             self.records.is_empty() && self.written.is_empty() && self.changed == ChangedParts::default();
-        let stop_effects = self.state.is_cancelling();
+        let is_cancelling = self.state.is_cancelling();
         // A change in the head alone that was not marked follows from the rest of the state: that a version of the plan
         // needs no approval, or which phase or model call is next. It is not written. The next event makes the same
         // decision again, on this machine or on one that was loaded anew.
         if is_unchanged {
-            return Step { stop_effects, ..Step::nothing() };
+            return Step { is_cancelling, ..Step::nothing() };
         }
         self.write_changed();
         self.state.last_seq += self.records.len() as i64;
@@ -266,7 +266,7 @@ impl<'a> Tx<'a> {
             floor: self.state.head.floor,
             progress: self.is_progress,
             is_noop: false,
-            stop_effects,
+            is_cancelling,
         }
     }
 

@@ -81,7 +81,7 @@ fn nobody_is_asked_for_a_run_that_is_being_cancelled() {
     while !matches!(sim.in_flight[..], [Effect::Delegate { .. }]) {
         assert!(sim.step());
     }
-    assert!(sim.cancel(None).unwrap().stop_effects);
+    assert!(sim.cancel(None).unwrap().is_cancelling);
     reports(&mut sim, &question("Which account?", None));
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert_eq!(sim.contents(ObservationType::AgentSuspended), Vec::<Value>::new());

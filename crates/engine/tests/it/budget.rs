@@ -111,7 +111,7 @@ fn at_the_deadline_what_runs_is_stopped_first() {
     let mut sim = asked(Budget { deadline_ms: Some(5_000), ..Budget::default() }, |_| ());
     sim.now = sim.steps[0].wake_at.unwrap();
     let step = sim.wake().unwrap();
-    assert!(step.stop_effects && !sim.is_idle(), "the holder stops its effects, then says so");
+    assert!(step.is_cancelling && !sim.is_idle(), "the holder stops its effects, then says so");
     sim.stop_effects().unwrap();
     assert!(sim.is_idle() && sim.in_flight.is_empty());
     is_over_budget(&sim);
@@ -264,7 +264,7 @@ fn a_question_that_expires_during_a_cancel_changes_nothing_about_it() {
     assert_eq!((question.kind, sim.in_flight.len()), (SuspensionKind::Budget, 1));
     sim.cancel(None).unwrap();
     sim.now = question.expires_at.unwrap();
-    assert!(sim.wake().unwrap().stop_effects);
+    assert!(sim.wake().unwrap().is_cancelling);
     sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert!(sim.contents(ObservationType::SuspensionTimeout).is_empty());

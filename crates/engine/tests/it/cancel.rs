@@ -34,13 +34,13 @@ fn a_cancel_with_running_slots_has_two_phases() {
     sim.ask("queued").unwrap();
     sim.holds = false;
     let step = cancel(&mut sim);
-    assert!(step.stop_effects && step.wake_at.is_some());
+    assert!(step.is_cancelling && step.wake_at.is_some());
     assert_eq!(sim.run("run_2").status, RunStatus::Cancelled, "queued runs end at once");
     assert_eq!(sim.run("run_1").status, RunStatus::Running);
     assert!(cancel(&mut sim).is_noop);
     let refused = sim.answer(0, |answer| answer.approved = Some(true)).unwrap_err();
     assert_eq!(refused.code.as_str(), "run_cancelled");
-    assert!(sim.wake().unwrap().stop_effects, "the holder is told again");
+    assert!(sim.wake().unwrap().is_cancelling, "the holder is told again");
     sim.holds = true;
     sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
@@ -151,7 +151,7 @@ fn interrupt_cancels_the_run_keeps_what_was_done_and_starts_first() {
     sim.step();
     sim.ask("queued").unwrap();
     let step = sim.ask_with("now", OnBusy::Interrupt, RunSettings::default()).unwrap();
-    assert!(step.stop_effects);
+    assert!(step.is_cancelling);
     sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert_eq!(sim.run("run_3").status, RunStatus::Running);

@@ -47,7 +47,7 @@ fn a_cancel_waits_for_what_runs() {
     let mut sim = oneshot();
     sim.ask("go").unwrap();
     let step = sim.cancel(None).unwrap();
-    assert!(step.stop_effects && sim.run("run_1").status == RunStatus::Running);
+    assert!(step.is_cancelling && sim.run("run_1").status == RunStatus::Running);
     sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert!(sim.ask("again").is_ok());

@@ -71,7 +71,7 @@ fn digest(sim: &Sim) -> String {
         let mut rows: Vec<String> = step.rows.iter().map(|row| format!("{row:?}")).collect();
         rows.sort();
         let stands =
-            (&step.head, step.status, step.wake_at, step.floor, step.progress, step.is_noop, step.stop_effects);
+            (&step.head, step.status, step.wake_at, step.floor, step.progress, step.is_noop, step.is_cancelling);
         let records: Vec<Record<'_>> = step.records.iter().map(Record::of).collect();
         hash.update(format!("{stands:?}{rows:?}{records:?}"));
     }

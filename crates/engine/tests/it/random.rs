@@ -145,7 +145,7 @@ pub fn act(sim: &mut Sim, choices: &mut Choices) {
 /// The holder performs an effect, or stops all of them if a cancel is waiting for that.
 fn advance(sim: &mut Sim, choices: &mut Choices) {
     sim.holds = true;
-    if sim.steps.last().is_some_and(|step| step.stop_effects) && !sim.in_flight.is_empty() && choices.pick(2) == 0 {
+    if sim.steps.last().is_some_and(|step| step.is_cancelling) && !sim.in_flight.is_empty() && choices.pick(2) == 0 {
         return drop(sim.stop_effects());
     }
     match sim.in_flight.len() {
@@ -230,7 +230,7 @@ fn edited_list(sim: &Sim, choices: &mut Choices) -> Vec<Value> {
 pub fn drain(sim: &mut Sim) {
     for _ in 0..2000 {
         sim.holds = true;
-        if sim.steps.last().is_some_and(|step| step.stop_effects) && !sim.in_flight.is_empty() {
+        if sim.steps.last().is_some_and(|step| step.is_cancelling) && !sim.in_flight.is_empty() {
             sim.stop_effects().unwrap();
         } else if !sim.step() {
             if sim.suspensions().is_empty() {

@@ -326,7 +326,7 @@ fn a_rejection_without_a_reason_stops_what_is_under_way() {
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     assert_eq!(sim.in_flight.len(), 1);
     let step = sim.answer(0, |answer| answer.approved = Some(false)).unwrap();
-    assert!(step.stop_effects, "the holder stops it first");
+    assert!(step.is_cancelling, "the holder stops it first");
     sim.stop_effects().unwrap();
     assert!(sim.is_idle());
     assert_eq!(sim.run("run_1").outcome.unwrap().error.unwrap().code.as_str(), "plan_rejected");

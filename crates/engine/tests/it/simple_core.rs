@@ -211,7 +211,7 @@ fn a_cancel_has_two_phases_and_the_next_run_follows() {
     sim.ask("one").unwrap();
     sim.ask("two").unwrap();
     let step = sim.cancel(Some("run_1")).unwrap();
-    assert!(step.stop_effects && sim.run("run_1").status == RunStatus::Running);
+    assert!(step.is_cancelling && sim.run("run_1").status == RunStatus::Running);
     sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     sim.go();
