@@ -6,7 +6,7 @@ use pes::domain::fault::Code;
 use pes::domain::plan::ItemCode;
 use pes::domain::tool::CallCode;
 
-use super::root;
+use super::{collect, root};
 
 /// Documents beside those in `docs/`.
 const OTHERS: [&str; 6] = [
@@ -155,4 +155,26 @@ fn every_family_of_metrics_is_in_its_table_and_named_as_prometheus_wants() {
         assert!(kind != pes::http::Kind::Histogram || name.ends_with("_seconds") || name.ends_with("_size"), "{name}");
         assert!(help.ends_with('.'), "{name}");
     }
+}
+
+/// The crates under these headings of a manifest, as code names them.
+fn dependencies(manifest: &str, headings: &[&str]) -> BTreeSet<String> {
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let named = headings.iter().flat_map(|heading| manifest[*heading].as_table().unwrap().keys());
+    named.map(|name| name.replace('-', "_")).collect()
+}
+
+#[test]
+fn the_dependencies_that_the_examples_document_are_those_that_they_use() {
+    let mut known = dependencies(&read("Cargo.toml"), &["dependencies", "dev-dependencies"]);
+    known.insert("pes".to_owned());
+    let is_path = |text: &str, name: &str| {
+        text.match_indices(&format!("{name}::")).any(|(at, _)| !text[..at].ends_with(['_', ':']))
+    };
+    let mut examples = Vec::new();
+    collect(&root().join("examples"), &mut examples);
+    let used = known.into_iter().filter(|name| examples.iter().any(|example| is_path(&example.text, name))).collect();
+    let readme = read("examples/README.md");
+    let manifest = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert_eq!(dependencies(manifest, &["dependencies"]), used);
 }
