@@ -41,8 +41,8 @@ pub enum Error {
     InvalidConfig(#[from] config::Error),
 }
 
-impl From<StartError> for Error {
-    fn from(error: StartError) -> Self {
+impl Error {
+    fn of_start(error: StartError) -> Self {
         match error {
             StartError::Store(error) => Self::Store(error),
             StartError::Config(fault) => Self::Config(fault),
@@ -154,7 +154,7 @@ impl App {
             cores: components.cores,
             clock: components.clock,
         };
-        let service = Service::start(service::Parts { runtime: parts, mcp }).await?;
+        let service = Service::start(service::Parts { runtime: parts, mcp }).await.map_err(Error::of_start)?;
         Ok(Self { config, store, keys, service })
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::domain::fault::Pointed;
 
 macro_rules! errors {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $http:literal, $grpc:literal, $reason:literal, $message:literal;)+) => {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $http:literal, $grpc:literal, $reason:literal;)+) => {
         /// The errors between agents. The statuses are those of 1.0.1.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Error { $($(#[$doc])* $name,)+ }
@@ -27,33 +27,30 @@ macro_rules! errors {
             pub fn reason(self) -> &'static str {
                 match self { $(Error::$name => $reason,)+ }
             }
-            pub fn message(self) -> &'static str {
-                match self { $(Error::$name => $message,)+ }
-            }
         }
     };
 }
 
 errors! {
-    TaskNotFound = -32001, 404, "NOT_FOUND", "TASK_NOT_FOUND", "There is no such task";
-    TaskNotCancelable = -32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE", "The task is over";
-    PushNotificationNotSupported = -32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED", "Push notifications are not supported";
-    UnsupportedOperation = -32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION", "This is not possible here";
-    ContentTypeNotSupported = -32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED", "This content type is not understood";
-    InvalidAgentResponse = -32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE", "The agent's answer cannot be read";
-    ExtendedAgentCardNotConfigured = -32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED", "There is no extended agent card";
-    ExtensionSupportRequired = -32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED", "An extension is required";
-    VersionNotSupported = -32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED", "This version of the protocol is not spoken";
-    Parse = -32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR", "The request is not JSON";
-    InvalidRequest = -32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "The request cannot be read";
-    MethodNotFound = -32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND", "There is no such method";
-    InvalidParams = -32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS", "The parameters are not valid";
-    Internal = -32603, 500, "INTERNAL", "INTERNAL_ERROR", "Something broke here";
+    TaskNotFound = -32001, 404, "NOT_FOUND", "TASK_NOT_FOUND";
+    TaskNotCancelable = -32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE";
+    PushNotificationNotSupported = -32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED";
+    UnsupportedOperation = -32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION";
+    ContentTypeNotSupported = -32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED";
+    InvalidAgentResponse = -32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE";
+    ExtendedAgentCardNotConfigured = -32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED";
+    ExtensionSupportRequired = -32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED";
+    VersionNotSupported = -32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED";
+    Parse = -32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR";
+    InvalidRequest = -32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST";
+    MethodNotFound = -32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND";
+    InvalidParams = -32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS";
+    Internal = -32603, 500, "INTERNAL", "INTERNAL_ERROR";
     /// The protocol leaves these to HTTP; their codes are in the range that JSON-RPC reserves for servers.
-    Unauthenticated = -32050, 401, "UNAUTHENTICATED", "UNAUTHENTICATED", "A valid key is needed";
-    PermissionDenied = -32051, 403, "PERMISSION_DENIED", "PERMISSION_DENIED", "The key may not do this";
-    ResourceExhausted = -32052, 429, "RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "Too many requests";
-    Unavailable = -32053, 503, "UNAVAILABLE", "UNAVAILABLE", "The server cannot answer now";
+    Unauthenticated = -32050, 401, "UNAUTHENTICATED", "UNAUTHENTICATED";
+    PermissionDenied = -32051, 403, "PERMISSION_DENIED", "PERMISSION_DENIED";
+    ResourceExhausted = -32052, 429, "RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED";
+    Unavailable = -32053, 503, "UNAVAILABLE", "UNAVAILABLE";
 }
 
 const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";

@@ -27,6 +27,8 @@ pub(crate) use ledger::{MAX_OVERLAP, expired, overlaps};
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;
+#[cfg(feature = "internals")]
+pub use oidc::FinishedLogin;
 pub use oidc::{FailedLogin, Issuers, LOGIN_TTL, Login, LoginCallback};
 #[cfg(feature = "internals")]
 pub use people::AccessEnd;

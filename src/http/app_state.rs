@@ -30,7 +30,8 @@ const MAX_READ_ONLY_BODY_BYTES: usize = 64 << 10;
 #[derive(Clone)]
 pub struct AppState(Arc<Inner>);
 
-/// See [`AppState`].
+/// What the routes find in an [`AppState`].
+#[allow(unnameable_types, reason = "the routes reach it through `AppState`; nobody else sees anything of it")]
 pub struct Inner {
     pub(crate) config: Config,
     pub(crate) service: Service,

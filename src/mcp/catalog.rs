@@ -116,6 +116,7 @@ impl Catalog {
     }
 
     /// Notifies subscribers whenever some tenant's tools may have changed.
+    #[cfg(feature = "internals")]
     pub fn offers(&self) -> watch::Receiver<u64> {
         self.offers.subscribe()
     }

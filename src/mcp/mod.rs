@@ -42,9 +42,6 @@ mod test_messages;
 mod view;
 
 pub use catalog::{Catalog, Parts};
-#[cfg(feature = "internals")]
 pub use server::Health;
 pub use tenants::{Endpoint, name_taken};
-pub use view::ServerView;
-#[cfg(feature = "internals")]
-pub use view::{DefinitionView, Origin, ToolStanding, ToolView};
+pub use view::{DefinitionView, Origin, ServerView, ToolStanding, ToolView};

@@ -64,6 +64,12 @@ pub fn pools(service: &Service) -> Vec<Pooled> {
     service.store.pools()
 }
 
+/// How many MCP servers are down, and how many of their tools are off because they changed: for each server of the operator,
+/// and for all of tenants together.
+pub fn mcp(service: &Service) -> [(&'static str, Vec<(String, usize)>); 2] {
+    [("pes_mcp_down_servers", service.mcp.down_servers()), ("pes_mcp_changed_tools", service.mcp.changed_tools())]
+}
+
 /// `sqlite` or `postgres`.
 pub fn store(service: &Service) -> &'static str {
     if service.store.is_shared() { "postgres" } else { "sqlite" }

@@ -38,7 +38,8 @@ use crate::traces::Traces;
 #[derive(Clone)]
 pub struct Service(Arc<Inner>);
 
-/// See [`Service`].
+/// What the use cases find in a [`Service`].
+#[allow(unnameable_types, reason = "the use cases reach it through `Service`; nobody else sees anything of it")]
 pub struct Inner {
     pub(super) runtime: Runtime,
     pub(super) store: Arc<dyn Store>,
@@ -71,16 +72,16 @@ pub struct Inner {
 }
 
 /// The components from which a service is built.
-pub struct Parts {
-    pub runtime: runtime::Parts,
-    pub mcp: Arc<mcp::Catalog>,
+pub(crate) struct Parts {
+    pub(crate) runtime: runtime::Parts,
+    pub(crate) mcp: Arc<mcp::Catalog>,
 }
 
 impl Service {
     /// Starts the runtime, which resumes every unfinished run, and the background tasks: refreshing the documents and the
     /// agents' cards, deleting what expired and what removed tenants have, chaining the audit, retention,
     /// schedules.
-    pub async fn start(parts: Parts) -> Result<Self, StartError> {
+    pub(crate) async fn start(parts: Parts) -> Result<Self, StartError> {
         let Parts { runtime: parts, mcp } = parts;
         let service = Self(Arc::new(Inner {
             runtime: Runtime::start(parts.clone()).await?,
@@ -164,12 +165,13 @@ impl Service {
     }
 
     /// The MCP servers of all tenants.
+    #[cfg(feature = "internals")]
     pub fn mcp(&self) -> &Arc<mcp::Catalog> {
         &self.mcp
     }
 
     /// Sets the URL under which this server is reached, as soon as it is known. Agents send their reports there.
-    pub fn served_at(&self, url: OwnUrl) {
+    pub(crate) fn served_at(&self, url: OwnUrl) {
         self.runtime.set_own_url(url);
     }
 

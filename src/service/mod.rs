@@ -5,15 +5,21 @@
 //! [`Caller`](crate::domain::caller::Caller) next: what belongs to another tenant is reported as not found. A function
 //! returns a [`Fault`], or what is durable. `http` has checked before that the caller's key permits the call.
 
+#[cfg(not(feature = "internals"))]
+pub(crate) mod a2a;
+#[cfg(feature = "internals")]
 pub mod a2a;
 mod admission;
 pub mod audit;
-pub mod callbacks;
+pub(crate) mod callbacks;
 pub mod changes;
 mod chore_metrics;
-pub mod client_sealed;
+pub(crate) mod client_sealed;
 pub mod delegated_tasks;
 pub mod feed;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod figures;
+#[cfg(feature = "internals")]
 pub mod figures;
 pub mod fork;
 mod handle;
@@ -27,7 +33,7 @@ pub mod once;
 mod pages;
 pub mod plan;
 pub mod policy;
-pub mod readiness;
+pub(crate) mod readiness;
 pub mod resources;
 pub mod retention;
 pub mod runs;
@@ -42,7 +48,8 @@ pub mod usage;
 
 use crate::domain::fault::Fault;
 
-pub use handle::{Parts, Service};
+pub(crate) use handle::Parts;
+pub use handle::Service;
 pub(crate) use settings::{check_execution, check_system_prompt};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;

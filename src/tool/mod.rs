@@ -3,15 +3,39 @@
 //! A tool is a type that implements [`Tool`]. The [`Registry`] knows all sources of tools; a [`Toolset`] holds the
 //! tools of one tenant and judges every call before it starts.
 
+#[cfg(not(feature = "internals"))]
+pub(crate) mod answer;
+#[cfg(feature = "internals")]
 pub mod answer;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod builtin;
+#[cfg(feature = "internals")]
 pub mod builtin;
 mod entry;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod http;
+#[cfg(feature = "internals")]
 pub mod http;
 mod http_errors;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod http_source;
+#[cfg(feature = "internals")]
 pub mod http_source;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod policy;
+#[cfg(feature = "internals")]
 pub mod policy;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod registry;
+#[cfg(feature = "internals")]
 pub mod registry;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod schema;
+#[cfg(feature = "internals")]
 pub mod schema;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod toolset;
+#[cfg(feature = "internals")]
 pub mod toolset;
 
 use std::any::Any;
@@ -29,6 +53,9 @@ use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::domain::trace::CallTrace;
 
 pub(crate) use http_errors::is_outcome_unknown;
+#[cfg(not(feature = "internals"))]
+pub(crate) use registry::Registry;
+#[cfg(feature = "internals")]
 pub use registry::Registry;
 pub use toolset::Toolset;
 
@@ -198,7 +225,7 @@ pub struct Approval {
 }
 
 /// The error of a tool that panicked.
-pub fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
+pub(crate) fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
     let text = panic.downcast_ref::<&str>().copied();
     let words = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
     ToolError::new(CallCode::Panicked, format!("The tool broke: {words}"))

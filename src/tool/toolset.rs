@@ -40,7 +40,7 @@ impl Toolset {
     }
 
     /// The same tools under another policy.
-    pub fn with_policy(&self, policy: Arc<Policy>) -> Self {
+    pub(crate) fn with_policy(&self, policy: Arc<Policy>) -> Self {
         Self { tools: self.tools.clone(), off: self.off.clone(), policy }
     }
 

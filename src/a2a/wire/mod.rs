@@ -42,6 +42,7 @@ pub enum Version {
 }
 
 impl Version {
+    #[cfg(any(test, feature = "internals"))]
     pub const ALL: [Version; 3] = [Version::V1, Version::V03, Version::V03Rest];
     /// The versions that have a name.
     pub const NAMED: [Version; 2] = [Version::V1, Version::V03];

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::types::{
     ListQuery, PushConfig, PushListQuery, PushPage, PushQuery, SendRequest, TaskQuery, TaskState,
 };
-use super::json::{Doc, Object, Read, count, list, refuse, text, time, timestamp};
+use super::json::{Doc, Object, Read, count, refuse, text, time, timestamp};
 use super::task::named_state;
 use super::{Version, v1, v03, v03_rest};
 
@@ -103,6 +103,7 @@ impl Version {
         }
     }
 
+    #[cfg(any(test, feature = "internals"))]
     pub fn push_query(self, query: &PushQuery) -> Value {
         let (task, config) = self.push_names();
         Doc::new()
@@ -122,6 +123,7 @@ impl Version {
         Ok(PushQuery { tenant: it.word("tenant")?, task_id: it.name(task)?, id })
     }
 
+    #[cfg(any(test, feature = "internals"))]
     pub fn push_list_query(self, query: &PushListQuery) -> Value {
         Doc::new()
             .maybe("tenant", self.tenant(&query.tenant))
@@ -151,6 +153,7 @@ impl Version {
         }
     }
 
+    #[cfg(any(test, feature = "internals"))]
     pub fn read_push_page(self, value: &Value) -> Read<PushPage> {
         let read = |it| self.read_push(it);
         match self {
@@ -158,7 +161,7 @@ impl Version {
                 let it = Object::of(value)?;
                 Ok(PushPage { configs: it.list("configs", read)?, next_page_token: it.text("nextPageToken")? })
             }
-            Version::V03 => Ok(PushPage { configs: list(value, read)?, next_page_token: String::new() }),
+            Version::V03 => Ok(PushPage { configs: super::json::list(value, read)?, next_page_token: String::new() }),
         }
     }
 

@@ -20,6 +20,8 @@ use serde_json::json;
 use self::issuer::Issuer;
 pub(super) use self::jwt::is_token;
 use self::jwt::{Claims, Jwt, RejectReason};
+#[cfg(feature = "internals")]
+pub use self::login::FinishedLogin;
 pub(super) use self::login::Logins;
 pub use self::login::{FailedLogin, LOGIN_TTL, Login, LoginCallback};
 use super::mint::hash;

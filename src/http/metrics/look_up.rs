@@ -28,8 +28,7 @@ pub(crate) async fn values(app: &AppState) -> Vec<MetricValue> {
     for (name, providers) in offers::provider_figures(service) {
         values.extend(providers.into_iter().map(|(provider, of)| (name, vec![("provider", provider)], of as f64)));
     }
-    let (down, changed) = (service.mcp().down_servers(), service.mcp().changed_tools());
-    for (name, mut servers) in [("pes_mcp_down_servers", down), ("pes_mcp_changed_tools", changed)] {
+    for (name, mut servers) in figures::mcp(service) {
         if servers.is_empty() {
             servers.push((TENANT.to_owned(), 0));
         }

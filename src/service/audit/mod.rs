@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Result, Service, threads};
-use crate::auth::PublicKey;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
 use crate::store::{AuditRow, Page, PageAsk};
 
+pub use crate::auth::{AuditKey, PublicKey, Signed, VerifyingKey};
 pub use chain::{chain, chain_and_sign, sign_ends};
 pub(super) use chain::{chain_tenant_now, run};
 pub use export::{AuditExport, export};

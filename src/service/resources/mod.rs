@@ -24,6 +24,10 @@ use crate::domain::fault::Fault;
 use crate::store::documents::{Document, DocumentKind};
 use crate::tool::Toolset;
 
+/// What is shown of MCP servers and of their tools.
+pub mod mcp_view {
+    pub use crate::mcp::{DefinitionView, Endpoint, Health, Origin, ServerView, ToolStanding, ToolView};
+}
 pub use http_tools::HttpTools;
 pub use mcp_servers::{McpServers, approve_tool};
 pub use remote_agents::RemoteAgents;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::process::{no_run, receipt, stored_receipt};
-use super::{ItemAction, PushRegistration, Receipt, ReplyMessage};
+use super::{ItemAction, PushReceiver, PushRegistration, Receipt, ReplyMessage};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
@@ -56,7 +56,7 @@ pub async fn reply(
 ) -> Result<Answered<Receipt>> {
     // The lock is held until the receiver is stored.
     let (_lock, pushes) = match &message.push {
-        Some(PushRegistration { run, config, version }) => {
+        Some(PushRegistration { run, receiver: PushReceiver { config, version } }) => {
             let lock = pushes::lock(service, caller, run).await?;
             (Some(lock), vec![pushes::receiver_of_message(service, caller, run, config, *version).await?])
         }

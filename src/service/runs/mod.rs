@@ -51,8 +51,8 @@ pub struct ProcessAsk {
     pub continue_at: Option<ContinueAt>,
     /// Settings of this run, which win over those of the thread.
     pub options: CallOptions,
-    /// A push receiver of the run's changes, and the protocol version that its client speaks.
-    pub push: Option<(PushConfig, Version)>,
+    /// A push receiver of the run's changes.
+    pub push: Option<PushReceiver>,
     /// The names of those who, like the caller, may not approve what the run asks for (four eyes). The run of a schedule
     /// counts against the spending caps of the first.
     pub shaped_by: Vec<String>,
@@ -77,15 +77,21 @@ pub struct ReplyMessage {
     pub lookups: Option<RunLookups>,
 }
 
-/// A push receiver for the changes of a run. `version` is the protocol version that the client speaks.
+/// A push receiver for the changes of a run that there is already.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PushRegistration {
     /// The run whose changes are sent.
-    pub run: RunId,
+    pub(crate) run: RunId,
+    pub(crate) receiver: PushReceiver,
+}
+
+/// Who gets the changes of a run. Only clients of the A2A door name one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PushReceiver {
     /// Where they are sent, and how the receiver knows the sender.
-    pub config: PushConfig,
-    /// The version of the protocol that the receiver speaks.
-    pub version: Version,
+    pub(crate) config: PushConfig,
+    /// The version of the protocol that its client speaks.
+    pub(crate) version: Version,
 }
 
 /// The 202 of everything that starts or moves a run.

@@ -118,7 +118,7 @@ async fn accept_run(
     let (trace_id, trace) = traced(&ask, || mint.hex());
     let trace = service.runtime.with_sampled_flag(&trace_id, trace);
     let pushes = match &ask.push {
-        Some((config, version)) => vec![pushes::receiver(service, caller, &run, config, *version)?],
+        Some(receiver) => vec![pushes::receiver(service, caller, &run, &receiver.config, receiver.version)?],
         None => Vec::new(),
     };
     let mut refusal = CommandError::Gone;

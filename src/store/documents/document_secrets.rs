@@ -52,7 +52,7 @@ impl Document {
     }
 
     /// The same as signing secrets. There must be at least one.
-    pub fn signing_secrets(&self, sealer: &Sealer) -> Result<Vec<SigningSecret>, Unreadable> {
+    pub(crate) fn signing_secrets(&self, sealer: &Sealer) -> Result<Vec<SigningSecret>, Unreadable> {
         let secrets = self.secrets(sealer)?;
         if secrets.is_empty() {
             return Err(Unreadable::Malformed);

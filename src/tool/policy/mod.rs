@@ -35,14 +35,17 @@ use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::PolicyAction;
 use crate::domain::tool::{Proposal, ToolClass};
 
-pub use argument::MAX_EXAMINED;
 use compiled::Rule;
-pub use compiled::{CompiledRules, MAX_CONDITIONS, MAX_RULES, MOST_VALUES, check};
+pub use compiled::{CompiledRules, check};
 pub use foresee::PolicyForecast;
 pub use glob::matches;
-pub use steps::MAX_STEPS;
 pub(crate) use tenants::check_server;
 pub use tenants::{POLICY_ID, Policies, server_rules};
+#[cfg(feature = "internals")]
+pub use {
+    argument::MAX_EXAMINED,
+    compiled::{MAX_CONDITIONS, MAX_RULES, MOST_VALUES},
+};
 
 /// A snapshot of one tenant's policy.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::reply::NamedQuestion;
 use super::task::{self, TaskDetail};
 use super::{message, reply};
 use crate::a2a::fault::{Error, Fault};
-use crate::a2a::types::{Message, PushConfig, Role, SendRequest, SendResult};
+use crate::a2a::types::{Message, Role, SendRequest, SendResult};
 use crate::a2a::wire::Version;
 use crate::domain::caller::Scope;
 use crate::domain::digest;
@@ -22,7 +22,7 @@ use crate::service::a2a::tasks;
 use crate::service::a2a::tasks::{Messages, RunSnapshot};
 use crate::service::feed::{self, EarlySubscription};
 use crate::service::once::{self, Answered, Idempotent};
-use crate::service::runs::{self, ProcessAsk, PushRegistration, ReplyMessage};
+use crate::service::runs::{self, ProcessAsk, PushReceiver, PushRegistration, ReplyMessage};
 use crate::service::{suspensions, threads};
 
 /// How the caller gets what comes of its message.
@@ -125,8 +125,8 @@ async fn start_task(ctx: &A2aRequest, request: &SendRequest, form: ReplyForm) ->
 }
 
 /// The push configuration of the request, with the caller's version.
-fn push_of(ctx: &A2aRequest, request: &SendRequest) -> Option<(PushConfig, Version)> {
-    request.configuration.push.clone().map(|config| (config, ctx.version))
+fn push_of(ctx: &A2aRequest, request: &SendRequest) -> Option<PushReceiver> {
+    request.configuration.push.clone().map(|config| PushReceiver { config, version: ctx.version })
 }
 
 /// The server never creates a context under an id that a client chose.
@@ -176,7 +176,7 @@ async fn answer(
         Ok(answer) => answer,
         Err(complaint) => return Ok(complain(complaint)),
     };
-    let push = push_of(ctx, request).map(|(config, version)| PushRegistration { run: task.clone(), config, version });
+    let push = push_of(ctx, request).map(|receiver| PushRegistration { run: task.clone(), receiver });
     let said_ask = ReplyMessage {
         content: message::query(message),
         metadata: Some(stored_metadata(message)),
