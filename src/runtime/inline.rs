@@ -9,7 +9,7 @@ use super::lease::Lease;
 use super::shared::Shared;
 use crate::domain::ids::ThreadPk;
 use crate::domain::payload::{self, Payloads};
-use crate::store::{self, Store};
+use crate::store::{self, Reads};
 
 /// The pause before an effect reads its payloads again.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -51,7 +51,7 @@ impl Shared {
 }
 
 /// `value` with its payloads from this store.
-pub(crate) async fn with_payloads(store: &dyn Store, pk: ThreadPk, value: Value) -> store::Result<Value> {
+pub(crate) async fn with_payloads(store: &dyn Reads, pk: ThreadPk, value: Value) -> store::Result<Value> {
     let mut known = Payloads::new();
     fetch(store, pk, [&value], &mut known).await?;
     Ok(if known.is_empty() { value } else { payload::inline(value, &known) })
@@ -59,7 +59,7 @@ pub(crate) async fn with_payloads(store: &dyn Store, pk: ThreadPk, value: Value)
 
 /// Reads from this store the payloads that `values` refer to and `known` lacks.
 pub(crate) async fn fetch(
-    store: &dyn Store,
+    store: &dyn Reads,
     pk: ThreadPk,
     values: impl IntoIterator<Item = &Value>,
     known: &mut Payloads,

@@ -7,7 +7,7 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::run::Run;
 use crate::engine::effect::Effect;
 use crate::engine::{HistoryQuery, Machine, PromptMaterial, PromptNeeds};
-use crate::store::{self, Store};
+use crate::store::{self, Reads};
 
 /// Bounds how many earlier messages are read in search of the end of the summary.
 const MAX_HISTORY_MESSAGES: u32 = 1_000;
@@ -19,7 +19,7 @@ impl Shared {
     /// Reads what the prompt of an effect needs.
     pub(super) async fn material(
         &self,
-        store: &dyn Store,
+        store: &dyn Reads,
         pk: ThreadPk,
         machine: &dyn Machine,
         effect: &Effect,
@@ -40,7 +40,7 @@ impl Shared {
 
 /// The messages before those of the run. Reads more and more of them until they reach to the end of the summary.
 async fn history_before(
-    store: &dyn Store,
+    store: &dyn Reads,
     pk: ThreadPk,
     run: &Run,
     wanted: HistoryQuery,

@@ -10,13 +10,13 @@ use crate::domain::ids::ThreadPk;
 use crate::domain::observation::Observation;
 use crate::domain::payload;
 use crate::engine::step::RowKind;
-use crate::store::{self, ObservationAsk, Page, PageAsk, RowKey, Store};
+use crate::store::{self, ObservationAsk, Page, PageAsk, Reads, RowKey};
 
 /// The first entries of a page: as many as have [`MAX_PAGE_BYTES`](store::MAX_PAGE_BYTES) together in the rows that are read
 /// to show them, but at least one. The next page begins after them. `parts` are these rows. A row is read once, and counts
 /// once; a payload is copied into every entry.
 pub(crate) async fn within_bytes<T>(
-    store: &dyn Store,
+    store: &dyn Reads,
     page: Page<T>,
     parts: impl Fn(&T) -> Vec<RowKey>,
 ) -> store::Result<Page<T>> {
@@ -26,7 +26,7 @@ pub(crate) async fn within_bytes<T>(
 
 /// How many bytes these entries have in the rows that are read to show them. See [`within_bytes`].
 pub(crate) async fn sizes<T>(
-    store: &dyn Store,
+    store: &dyn Reads,
     entries: &[T],
     parts: impl Fn(&T) -> Vec<RowKey>,
 ) -> store::Result<Vec<u64>> {
@@ -100,7 +100,7 @@ where
 
 /// The observations of a log as recorded, in order. They are read `ask.limit` at a time, as they are consumed.
 pub(crate) struct Observations<'a> {
-    store: &'a dyn Store,
+    store: &'a dyn Reads,
     pk: ThreadPk,
     /// The request for the next observations.
     ask: ObservationAsk,
@@ -108,7 +108,7 @@ pub(crate) struct Observations<'a> {
 }
 
 impl<'a> Observations<'a> {
-    pub(crate) fn from(store: &'a dyn Store, pk: ThreadPk, ask: ObservationAsk) -> Self {
+    pub(crate) fn from(store: &'a dyn Reads, pk: ThreadPk, ask: ObservationAsk) -> Self {
         Self { store, pk, ask, ready: Vec::new().into_iter() }
     }
 

@@ -67,9 +67,9 @@ pub struct NewLinks {
     pub is_chore: bool,
 }
 
-/// A part of every [`Store`](super::Store).
+/// What is read of the chained audit. A part of [`Reads`](super::Reads).
 #[async_trait]
-pub trait ChainStore: Send + Sync + 'static {
+pub trait ChainReads: Send + Sync + 'static {
     /// Tenants with unchained lines.
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>>;
     /// The keys of tenants that do not exist and have lines or checkpoints nevertheless.
@@ -77,9 +77,6 @@ pub trait ChainStore: Send + Sync + 'static {
     /// At most `limit` unchained lines, the oldest first.
     async fn unchained_lines(&self, tenant: TenantPk, limit: u32) -> Result<Vec<UnchainedLine>>;
     async fn chain_end(&self, tenant: TenantPk) -> Result<ChainEnd>;
-    /// Chains these lines, and stores the checkpoint, which replaces one of the same number. `false`: the chain ends
-    /// elsewhere, or one of the lines is chained already; nothing is stored.
-    async fn add_links(&self, new: NewLinks) -> Result<bool>;
     /// At most `limit` chained lines with a number above `after`.
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>>;
     /// The chained lines of the threads that have or had this id, oldest first.
@@ -96,6 +93,14 @@ pub trait ChainStore: Send + Sync + 'static {
     async fn checkpoint_before(&self, tenant: TenantPk, at: Millis) -> Result<Option<Checkpoint>>;
     /// The first chained line of the tenant's threads on hold, and of those that had their ids; `None`: there is none.
     async fn first_held_line(&self, tenant: TenantPk) -> Result<Option<i64>>;
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait ChainStore: Send + Sync + 'static {
+    /// Chains these lines, and stores the checkpoint, which replaces one of the same number. `false`: the chain ends
+    /// elsewhere, or one of the lines is chained already; nothing is stored.
+    async fn add_links(&self, new: NewLinks) -> Result<bool>;
     /// Stores a line that does not belong to another change.
     async fn add_line(&self, line: AuditRow) -> Result<()>;
     /// Deletes the lines up to a checkpoint, and the checkpoints before it. The checkpoint is kept: the rest is verified

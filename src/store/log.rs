@@ -32,7 +32,7 @@ pub struct ObservationAsk {
     pub types: Vec<ObservationType>,
 }
 
-/// A part of every [`Store`](super::Store).
+/// A part of [`Reads`](super::Reads).
 #[async_trait]
 pub trait LogStore: Send + Sync + 'static {
     /// Observations as recorded: with payload references and abbreviated plans.
@@ -46,7 +46,11 @@ pub trait LogStore: Send + Sync + 'static {
     /// The seq of the run's `RUN_STARTED`. Scans backwards from the end of the log, so that the log before the run costs
     /// nothing. `None`: the run has not begun, or its beginning was deleted.
     async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>>;
+}
 
+/// How the log is written. A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait LogCompression: Send + Sync + 'static {
     /// From now on this process writes its entries compressed; it reads both forms anyway. Programs that do not know the
     /// compressed form can never use the database again.
     async fn compress_log(&self) -> Result<()>;

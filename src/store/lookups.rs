@@ -26,11 +26,16 @@ pub struct LookupPosition {
     pub run: String,
 }
 
+/// What is read by further keys. A part of [`Reads`](super::Reads).
+#[async_trait]
+pub trait LookupReads: Send + Sync + 'static {
+    /// At most `limit` runs under this key, the newest first.
+    async fn lookups(&self, tenant: TenantPk, key: &LookupKey, limit: u32) -> Result<Vec<FoundRun>>;
+}
+
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait LookupStore: Send + Sync + 'static {
-    /// At most `limit` runs under this key, the newest first.
-    async fn lookups(&self, tenant: TenantPk, key: &LookupKey, limit: u32) -> Result<Vec<FoundRun>>;
     /// Records that a client listens to the run until this time. A later time that is recorded is kept. `false`: the run is
     /// not found under this key.
     async fn listen_until(&self, tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> Result<bool>;

@@ -1,7 +1,7 @@
 //! The store: its types, and what each call guarantees. Two implementations (SQLite, PostgreSQL), one conformance suite
 //! (`tests/it/store`).
 //!
-//! Each table has one file here, with its types, its trait and the guarantee of each method, and one file of the same name
+//! Each table has one file here, with its types, its traits and the guarantee of each method, and one file of the same name
 //! in `sqlite` and in `postgres`, with the statements. [`Store`] is all of these traits.
 //!
 //! A transition is one [`Commit`]: small head, changed rows, records; accepted iff its fence still holds, as a whole, and
@@ -47,7 +47,7 @@ mod usage;
 
 pub use audit::{AuditRow, AuditStore};
 pub use backup::{BackupStore, HeldCounts, RestoreHold};
-pub use chain::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, UnchainedLine};
+pub use chain::{ChainEnd, ChainReads, ChainStore, ChainedLine, Checkpoint, NewLinks, UnchainedLine};
 pub use commit::{Commit, Committed, NewThread};
 pub use erasure::{Erasure, ErasureStore};
 pub use figures::{DueSchedule, FigureStore, Figures, LateThreads, MostSpent, OpenQuestions, Pooled, Size};
@@ -55,23 +55,24 @@ pub use forgetting::Forgotten;
 pub use idempotency::{IdempotencyRow, IdempotencyStore, ResponseToStore};
 pub use keys::{KeyAdded, KeyRow, KeyStore, Rotation, TenantRenamed};
 pub use leases::*;
-pub use log::{LogStore, NewEntry, ObservationAsk};
-pub use lookups::{LookupPosition, LookupStore, NewLookup};
+pub use log::{LogCompression, LogStore, NewEntry, ObservationAsk};
+pub use lookups::{LookupPosition, LookupReads, LookupStore, NewLookup};
 pub use open::{OldSchema, await_connection, old_schema, open, open_beside, open_existing, too_few_connections};
 pub use pace::{Chores, Pace};
 pub(crate) use page::fitting;
 pub use page::{MAX_PAGE_BYTES, Order, Page, PageAsk};
-pub use retention::{Compaction, Dropped, RetentionStore, RunEnd};
+pub use retention::{Compaction, Dropped, RetentionReads, RetentionStore, RunEnd};
 pub(crate) use rows::by_key;
 pub use rows::{FoundRow, RowKey, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted};
-pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
+pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleReads, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};
 pub use spend::{NewSpendNotice, PastPeriods, SpendChange, SpendKey, SpendNotice, SpendStore, Spent};
 pub use threads::{
-    EndedCost, MAX_SCANNED, Outline, RecentThread, RunCosts, ThreadFilter, ThreadRow, ThreadStore, ThreadVersion,
+    EndedCost, MAX_SCANNED, Outline, RecentThread, RunCosts, ThreadFilter, ThreadReads, ThreadRow, ThreadStore,
+    ThreadVersion,
 };
 pub use transfer::{NewImport, TransferStore};
-pub use usage::{CallPosition, UsageAsk, UsageStore};
+pub use usage::{CallPosition, UsageAsk, UsageReads, UsageStore};
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -79,7 +80,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use documents::DocumentStore;
-use outbox::OutboxStore;
+use outbox::{OutboxReads, OutboxStore};
 use sealed::SealedStore;
 
 /// What a caller can do about a failed store call.
@@ -120,13 +121,43 @@ pub struct Traffic {
     pub transactions: u64,
 }
 
-/// A database with all tables.
-#[async_trait]
-pub trait Store:
-    ThreadStore
+/// Everything that only reads, and that lists, logs and whole threads need. Nothing is written through it.
+pub trait Reads:
+    ThreadReads
     + RowStore
     + LogStore
     + AuditStore
+    + ChainReads
+    + LookupReads
+    + OutboxReads
+    + UsageReads
+    + FigureStore
+    + RetentionReads
+    + ScheduleReads
+{
+}
+
+impl<S> Reads for S where
+    S: ThreadReads
+        + RowStore
+        + LogStore
+        + AuditStore
+        + ChainReads
+        + LookupReads
+        + OutboxReads
+        + UsageReads
+        + FigureStore
+        + RetentionReads
+        + ScheduleReads
+{
+}
+
+/// A database with all tables.
+#[async_trait]
+pub trait Store:
+    Reads
+    + ThreadStore
+    + LogCompression
     + ChainStore
     + IdempotencyStore
     + LookupStore
@@ -137,7 +168,6 @@ pub trait Store:
     + LeaseStore
     + UsageStore
     + SealedStore
-    + FigureStore
     + ErasureStore
     + RetentionStore
     + BackupStore
@@ -173,9 +203,9 @@ pub trait Store:
 }
 
 /// A store over its connections for people: for lists, logs and whole threads, so that such reads do not delay the engine. What
-/// is written, and what a decision is based on, goes over the store itself; a row by its key may be read over either.
+/// a decision is based on is read over the store itself; a row by its key may be read over either.
 #[derive(Clone)]
-pub(crate) struct PeopleReads(Arc<dyn Store>);
+pub(crate) struct PeopleReads(Arc<dyn Reads>);
 
 impl PeopleReads {
     pub(crate) fn of(store: &Arc<dyn Store>) -> Self {
@@ -184,9 +214,9 @@ impl PeopleReads {
 }
 
 impl Deref for PeopleReads {
-    type Target = dyn Store;
+    type Target = dyn Reads;
 
-    fn deref(&self) -> &(dyn Store + 'static) {
+    fn deref(&self) -> &(dyn Reads + 'static) {
         &*self.0
     }
 }

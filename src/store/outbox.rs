@@ -148,22 +148,11 @@ pub struct Abandonment<'a> {
     pub now: Millis,
 }
 
-/// The outbox; a part of every [`Store`](super::Store).
+/// What is read of deliveries. A part of [`Reads`](super::Reads).
 #[async_trait]
-pub trait OutboxStore: Send + Sync + 'static {
+pub trait OutboxReads: Send + Sync + 'static {
     /// Tenants with deliveries of [`TargetKind::SINGLE`] that can be made now. Their backlogs are not read.
     async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>>;
-    /// Claims due deliveries of [`TargetKind::SINGLE`], oldest first, at most each tenant's share, and counts an attempt for
-    /// each. Until `until` no other process gets them. Of an ordering key only the first unfinished delivery is claimed.
-    /// Deliveries to unknown kinds are left to the newer release that stored them. Those that cannot be read are logged and
-    /// end dead.
-    async fn claim_deliveries(&self, shares: &[Share], now: Millis, until: Millis) -> Result<Vec<Delivery>>;
-    /// The same for [`TargetKind::BATCHED`], whatever tenants they are of.
-    async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
-    /// Records the outcomes of attempts in one transaction. Returns how many were still the caller's: the others were
-    /// claimed again, replayed, or deleted. Later deliveries of the same ordering key that are due before its next attempt
-    /// are postponed to it. There is one outcome of each delivery; of two of one ordering key either is recorded first.
-    async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize>;
     /// When the next of [`TargetKind::SINGLE`] is due that is the first of its ordering key; `None`: none is left.
     async fn next_single(&self) -> Result<Option<Millis>>;
     /// The same for [`TargetKind::BATCHED`].
@@ -184,6 +173,22 @@ pub trait OutboxStore: Send + Sync + 'static {
         status: Option<DeliveryStatus>,
         page: &PageAsk,
     ) -> Result<Page<Delivery>>;
+}
+
+/// The outbox; a part of every [`Store`](super::Store).
+#[async_trait]
+pub trait OutboxStore: Send + Sync + 'static {
+    /// Claims due deliveries of [`TargetKind::SINGLE`], oldest first, at most each tenant's share, and counts an attempt for
+    /// each. Until `until` no other process gets them. Of an ordering key only the first unfinished delivery is claimed.
+    /// Deliveries to unknown kinds are left to the newer release that stored them. Those that cannot be read are logged and
+    /// end dead.
+    async fn claim_deliveries(&self, shares: &[Share], now: Millis, until: Millis) -> Result<Vec<Delivery>>;
+    /// The same for [`TargetKind::BATCHED`], whatever tenants they are of.
+    async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
+    /// Records the outcomes of attempts in one transaction. Returns how many were still the caller's: the others were
+    /// claimed again, replayed, or deleted. Later deliveries of the same ordering key that are due before its next attempt
+    /// are postponed to it. There is one outcome of each delivery; of two of one ordering key either is recorded first.
+    async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize>;
     /// Makes a finished delivery due again, from its first attempt. `None`: the tenant has no delivery with that id.
     /// `false`: it is not finished, or the key of `response` is taken. `audit` and `response` are stored only with `true`.
     async fn replay_delivery(

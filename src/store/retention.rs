@@ -48,9 +48,9 @@ pub struct Dropped {
     pub is_more: bool,
 }
 
-/// A part of every [`Store`](super::Store).
+/// What is read for retention. A part of [`Reads`](super::Reads).
 #[async_trait]
-pub trait RetentionStore: Send + Sync + 'static {
+pub trait RetentionReads: Send + Sync + 'static {
     /// All tenants, by name.
     async fn tenants(&self) -> Result<Vec<(TenantPk, String)>>;
     /// Threads of the tenant without active work (idle, failed or quarantined) after `behind` that were not used since
@@ -68,16 +68,23 @@ pub trait RetentionStore: Send + Sync + 'static {
     async fn runs_since(&self, tenant: TenantPk, behind: &RunEnd, before: Millis, limit: u32) -> Result<Vec<RunEnd>>;
     /// The position up to which the tenant's runs were examined.
     async fn compacted(&self, tenant: TenantPk) -> Result<RunEnd>;
-    async fn set_compacted(&self, tenant: TenantPk, upto: &RunEnd) -> Result<()>;
     /// The seq of the last log entry whose observations are all up to `upto`; `None`: there is none.
     async fn last_entry(&self, thread: ThreadPk, upto: i64) -> Result<Option<i64>>;
+    /// Stored entries of a log up to this seq, which lies before its beginning, with their bodies, in order: each with the
+    /// seq of its last observation.
+    async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>>;
+    /// The base that replaces the deleted beginning, with its last seq; `None`: nothing was deleted.
+    async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>>;
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait RetentionStore: Send + Sync + 'static {
+    async fn set_compacted(&self, tenant: TenantPk, upto: &RunEnd) -> Result<()>;
     /// Moves the beginning of a log: what lies before can no longer be read. The `unnamed` names are stored with its old
     /// entries, so that they are found with them. `false`: the log does not begin at `min_seq` any more, or is on hold, and
     /// nothing was done.
     async fn compact(&self, compaction: Compaction) -> Result<bool>;
-    /// Stored entries of a log up to this seq, which lies before its beginning, with their bodies, in order: each with the
-    /// seq of its last observation.
-    async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>>;
     /// Deletes entries before the beginning of a log, up to this seq.
     async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<Dropped>;
     /// Deletes those of these rows that are never loaded with their thread (`Keep::Never`).
@@ -85,8 +92,6 @@ pub trait RetentionStore: Send + Sync + 'static {
     /// Deletes at most `limit` rows that are no longer loaded because their `ord` is below the thread's floor
     /// (`Keep::UntilFloor`).
     async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<Dropped>;
-    /// The base that replaces the deleted beginning, with its last seq; `None`: nothing was deleted.
-    async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>>;
 }
 
 impl Dropped {

@@ -71,18 +71,23 @@ pub struct ScheduleState {
     pub said: Option<String>,
 }
 
+/// What is read of schedules. A part of [`Reads`](super::Reads).
+#[async_trait]
+pub trait ScheduleReads: Send + Sync + 'static {
+    /// At most `limit` schedules to be handled by now, the longest due first.
+    async fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleState>>;
+    /// When the next schedule is to be handled; `None`: never.
+    async fn next_schedule(&self) -> Result<Option<Millis>>;
+    async fn schedule_state(&self, tenant: TenantPk, id: &str) -> Result<Option<ScheduleState>>;
+}
+
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait ScheduleStore: Send + Sync + 'static {
     /// Stores when a schedule is due, unless that was done for this version of its document or a later one.
     async fn plan_schedule(&self, planned: PlannedSchedule) -> Result<()>;
-    /// At most `limit` schedules to be handled by now, the longest due first.
-    async fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleState>>;
-    /// When the next schedule is to be handled; `None`: never.
-    async fn next_schedule(&self) -> Result<Option<Millis>>;
     /// Moves a schedule. `false`: its state has changed since it was read, and nothing is stored.
     async fn move_schedule(&self, moved: ScheduleMove) -> Result<bool>;
-    async fn schedule_state(&self, tenant: TenantPk, id: &str) -> Result<Option<ScheduleState>>;
     /// Deletes the state of a schedule whose document was deleted.
     async fn forget_schedule(&self, tenant: TenantPk, id: &str) -> Result<()>;
 }

@@ -109,27 +109,9 @@ impl ThreadFilter {
 /// How many rows a filter scans for one page, so that the cost of a search does not grow with the number of stored rows.
 pub const MAX_SCANNED: u32 = 5_000;
 
-/// A part of every [`Store`](super::Store).
+/// What is read of threads. A part of [`Reads`](super::Reads).
 #[async_trait]
-pub trait ThreadStore: Send + Sync + 'static {
-    /// Creates an idle thread with these rows. `Done`: it is durable. `Exists`: the id is taken, and nothing was written.
-    async fn create_thread(
-        &self,
-        pk: ThreadPk,
-        new: NewThread,
-        profile: ThreadProfile,
-        rows: Vec<Row>,
-        idempotency: Option<IdempotencyRow>,
-    ) -> Result<Committed> {
-        self.commit(Commit { rows, ..Commit::creating(pk, new, profile, idempotency) }).await
-    }
-
-    /// Applies one transition. After `Ok(Done)` all of it is durable and readable by everybody; otherwise nothing of it
-    /// is stored. `Err(Unavailable)` is returned only when it is certain that it was not applied: an ambiguous end is
-    /// settled by the token first. Commits of one thread are applied in the order in which they were sent. Dropping the
-    /// future does not cancel a commit that was sent.
-    async fn commit(&self, commit: Commit) -> Result<Committed>;
-
+pub trait ThreadReads: Send + Sync + 'static {
     async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>>;
     async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>>;
     /// These threads in no order. Deleted ones are left out.
@@ -155,6 +137,27 @@ pub trait ThreadStore: Send + Sync + 'static {
     /// [`MAX_PAGE_BYTES`](super::MAX_PAGE_BYTES) of their profiles and heads: a page may be short or empty, and continue at
     /// its cursor.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait ThreadStore: Send + Sync + 'static {
+    /// Creates an idle thread with these rows. `Done`: it is durable. `Exists`: the id is taken, and nothing was written.
+    async fn create_thread(
+        &self,
+        pk: ThreadPk,
+        new: NewThread,
+        profile: ThreadProfile,
+        rows: Vec<Row>,
+        idempotency: Option<IdempotencyRow>,
+    ) -> Result<Committed> {
+        self.commit(Commit { rows, ..Commit::creating(pk, new, profile, idempotency) }).await
+    }
+    /// Applies one transition. After `Ok(Done)` all of it is durable and readable by everybody; otherwise nothing of it
+    /// is stored. `Err(Unavailable)` is returned only when it is certain that it was not applied: an ambiguous end is
+    /// settled by the token first. Commits of one thread are applied in the order in which they were sent. Dropping the
+    /// future does not cancel a commit that was sent.
+    async fn commit(&self, commit: Commit) -> Result<Committed>;
     /// Deletes the thread with everything except its audit, to which a line is added, and its usage, including that of the
     /// calls that were stopped for it, which counts for a run called `deleted` from then on. The thread is deleted when this
     /// returns; rows of a large thread, which nobody can find any more, are removed later by

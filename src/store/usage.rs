@@ -34,14 +34,19 @@ pub struct CallPosition {
     pub id: String,
 }
 
-/// A part of every [`Store`](super::Store).
+/// What is read of usage. A part of [`Reads`](super::Reads).
 #[async_trait]
-pub trait UsageStore: Send + Sync + 'static {
+pub trait UsageReads: Send + Sync + 'static {
     /// The usage of the tenant's model calls by group. Empty groups are left out, and calls that cannot be read.
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>>;
     /// At most `limit` of the tenant's latest model calls whose reply came at `from` or later, of existing threads, newest
     /// first.
     async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>>;
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait UsageStore: Send + Sync + 'static {
     /// Stores model calls of no thread, whose replies came now, and what they spend.
     async fn add_usage(
         &self,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use crate::domain::ids::{ThreadId, ThreadPk};
-use crate::store::{self, Store};
+use crate::store::{self, Reads};
 
 /// How many of them one poll checks. More of them take several polls.
 const MAX_PER_POLL: usize = 1_000;
@@ -23,7 +23,7 @@ impl DormantThreads {
     /// them.
     pub(super) async fn set_asking(
         &mut self,
-        store: &dyn Store,
+        store: &dyn Reads,
         asking: &[ThreadPk],
         left: &HashMap<ThreadPk, (ThreadId, i64)>,
     ) -> store::Result<()> {
@@ -44,7 +44,7 @@ impl DormantThreads {
     }
 
     /// Checks the next threads, and returns those that changed or were deleted.
-    pub(super) async fn changed(&mut self, store: &dyn Store) -> store::Result<Vec<(ThreadPk, ThreadId)>> {
+    pub(super) async fn changed(&mut self, store: &dyn Reads) -> store::Result<Vec<(ThreadPk, ThreadId)>> {
         let from = self.last_checked.map_or(Bound::Unbounded, Bound::Excluded);
         let next: Vec<ThreadPk> =
             self.known.range((from, Bound::Unbounded)).take(MAX_PER_POLL).map(|(pk, _)| *pk).collect();

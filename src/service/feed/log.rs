@@ -15,7 +15,7 @@ use crate::domain::payload::{self, Payloads, approximate_bytes};
 use crate::engine::history::fold::Fold;
 use crate::runtime::inline::fetch;
 use crate::service::{self, Service, fork, threads};
-use crate::store::{self, ObservationAsk, PeopleReads, Store, ThreadRow};
+use crate::store::{self, ObservationAsk, PeopleReads, Reads, ThreadRow};
 
 /// Observations read at once.
 pub(crate) const CHUNK: u32 = 200;
@@ -155,7 +155,7 @@ pub(crate) struct LogPage {
 
 /// The fold with which reading a log begins: an empty one, or the base that replaces the deleted part. An error if the base
 /// extends beyond `before`.
-async fn starting_fold(store: &dyn Store, pk: ThreadPk, before: i64) -> store::Result<FoldedLog> {
+async fn starting_fold(store: &dyn Reads, pk: ThreadPk, before: i64) -> store::Result<FoldedLog> {
     let Some((upto, text)) = store.base(pk).await? else { return Ok(FoldedLog::default()) };
     if upto > before {
         return Err(store::Error::Unavailable("the log was shortened meanwhile; read it again".to_owned()));
@@ -166,7 +166,7 @@ async fn starting_fold(store: &dyn Store, pk: ThreadPk, before: i64) -> store::R
 
 /// The nearest cached fold of the log up to `seq`, if it covers more than the log up to `after`.
 async fn cached_fold(
-    store: &dyn Store,
+    store: &dyn Reads,
     cache: &FoldCache,
     pk: ThreadPk,
     seq: i64,

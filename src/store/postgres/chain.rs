@@ -10,7 +10,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::store::chain::page_of_chained_lines;
 use crate::store::{
-    AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Page, PageAsk, Result, UnchainedLine,
+    AuditRow, ChainEnd, ChainReads, ChainStore, ChainedLine, Checkpoint, NewLinks, Page, PageAsk, Result, UnchainedLine,
 };
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit WHERE n IS NULL ORDER BY tenant";
@@ -73,7 +73,7 @@ WITH checkpoints AS (DELETE FROM audit_checkpoints WHERE tenant = $1 AND n < $2)
 DELETE FROM audit WHERE tenant = $1 AND n <= $2";
 
 #[async_trait]
-impl ChainStore for Postgres {
+impl ChainReads for Postgres {
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>> {
         let query = sqlx::query_scalar(TENANTS);
         let found = self.pool.fetch_scalars(query).await?;
@@ -95,10 +95,6 @@ impl ChainStore for Postgres {
         let query = sqlx::query(END).bind(tenant.0);
         let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map_or_else(|| Ok(ChainEnd::none()), ChainEnd::read)
-    }
-
-    async fn add_links(&self, new: NewLinks) -> Result<bool> {
-        self.pool.with_connection(async |connection| add(connection, &new).await).await
     }
 
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>> {
@@ -133,6 +129,13 @@ impl ChainStore for Postgres {
     async fn first_held_line(&self, tenant: TenantPk) -> Result<Option<i64>> {
         let query = sqlx::query_scalar(FIRST_HELD).bind(tenant.0);
         self.pool.fetch_scalar(query).await
+    }
+}
+
+#[async_trait]
+impl ChainStore for Postgres {
+    async fn add_links(&self, new: NewLinks) -> Result<bool> {
+        self.pool.with_connection(async |connection| add(connection, &new).await).await
     }
 
     async fn add_line(&self, line: AuditRow) -> Result<()> {

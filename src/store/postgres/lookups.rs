@@ -8,7 +8,7 @@ use crate::domain::ids::{RunId, TenantPk};
 use crate::domain::lookup::{FoundRun, LookupKey};
 use crate::store::forgetting::{Examined, MAX_EXAMINED};
 use crate::store::lookups::read;
-use crate::store::{Forgotten, LookupPosition, LookupStore, Result};
+use crate::store::{Forgotten, LookupPosition, LookupReads, LookupStore, Result};
 
 const NEWEST: &str = "
 SELECT t.thread_id, l.run_id, l.created_at, l.listening_until FROM lookup_keys l JOIN threads t ON t.pk = l.pk
@@ -62,13 +62,16 @@ const FORGET_EXAMINED: &str = concat!(
 );
 
 #[async_trait]
-impl LookupStore for Postgres {
+impl LookupReads for Postgres {
     async fn lookups(&self, tenant: TenantPk, key: &LookupKey, limit: u32) -> Result<Vec<FoundRun>> {
         let query = sqlx::query(NEWEST).bind(tenant.0).bind(key.kind).bind(key.digest.clone()).bind(i64::from(limit));
         let found = self.pool.fetch_all(query).await?;
         found.iter().map(read).collect()
     }
+}
 
+#[async_trait]
+impl LookupStore for Postgres {
     async fn listen_until(&self, tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> Result<bool> {
         let query = sqlx::query(LISTEN).bind(tenant.0).bind(key.kind).bind(key.digest.clone());
         let query = query.bind(run.to_string()).bind(until);

@@ -11,8 +11,8 @@ use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::columns::Columns as _;
 use crate::store::outbox::{
-    ABANDONED_AT_ONCE, Abandoned, Abandonment, Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share,
-    TargetKind, UNREADABLE, page_of_deliveries,
+    ABANDONED_AT_ONCE, Abandoned, Abandonment, Delivery, DeliveryStatus, NewDelivery, OutboxReads, OutboxStore,
+    Settlement, Share, TargetKind, UNREADABLE, page_of_deliveries,
 };
 use crate::store::{AuditRow, Page, PageAsk, ResponseToStore, Result};
 
@@ -183,40 +183,11 @@ DELETE FROM deliveries WHERE ord IN (
     SELECT ord FROM deliveries WHERE finished_at < $1 ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
 #[async_trait]
-impl OutboxStore for Postgres {
+impl OutboxReads for Postgres {
     async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>> {
         let query = sqlx::query_scalar(TENANTS_DUE).bind(now).bind(TargetKind::names(TargetKind::SINGLE));
         let found = self.pool.fetch_scalars(query).await?;
         Ok(found.into_iter().map(TenantPk).collect())
-    }
-
-    async fn claim_deliveries(&self, shares: &[Share], now: Millis, until: Millis) -> Result<Vec<Delivery>> {
-        let tenants: Vec<i64> = shares.iter().map(|share| share.tenant.0).collect();
-        let most: Vec<i32> = shares.iter().map(|share| i32::try_from(share.most).unwrap_or(i32::MAX)).collect();
-        let query = sqlx::query(CLAIM).bind(now).bind(until).bind(tenants).bind(most);
-        self.claim(query.bind(TargetKind::names(TargetKind::SINGLE)), now).await
-    }
-
-    async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
-        let query = sqlx::query(CLAIM_BATCH).bind(now).bind(until).bind(i64::from(limit));
-        self.claim(query, now).await
-    }
-
-    async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize> {
-        let (mut ids, mut attempts, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut dues, mut saids) = (Vec::new(), Vec::new());
-        for Settlement { id, attempt, settled, said } in &settlements {
-            let (status, due_at) = settled.becomes();
-            ids.push(id.as_str());
-            attempts.push(*attempt as i32);
-            statuses.push(status.as_str());
-            dues.push(due_at);
-            saids.push(escaped(said));
-        }
-        let update =
-            sqlx::query_scalar(SETTLE).bind(ids).bind(attempts).bind(statuses).bind(dues).bind(saids).bind(now);
-        let settled: i64 = self.pool.fetch_scalar(update).await?;
-        Ok(usize::try_from(settled).unwrap_or_default())
     }
 
     async fn next_single(&self) -> Result<Option<Millis>> {
@@ -251,6 +222,38 @@ impl OutboxStore for Postgres {
         let query = sqlx::query(LIST_OF_TENANT).bind(tenant.0).bind(kind.as_str());
         let query = query.bind(DeliveryStatus::wanted(status)).bind(ask.before()?).bind(ask.rows());
         page_of_deliveries(&self.pool.fetch_all(query).await?, ask)
+    }
+}
+
+#[async_trait]
+impl OutboxStore for Postgres {
+    async fn claim_deliveries(&self, shares: &[Share], now: Millis, until: Millis) -> Result<Vec<Delivery>> {
+        let tenants: Vec<i64> = shares.iter().map(|share| share.tenant.0).collect();
+        let most: Vec<i32> = shares.iter().map(|share| i32::try_from(share.most).unwrap_or(i32::MAX)).collect();
+        let query = sqlx::query(CLAIM).bind(now).bind(until).bind(tenants).bind(most);
+        self.claim(query.bind(TargetKind::names(TargetKind::SINGLE)), now).await
+    }
+
+    async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
+        let query = sqlx::query(CLAIM_BATCH).bind(now).bind(until).bind(i64::from(limit));
+        self.claim(query, now).await
+    }
+
+    async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize> {
+        let (mut ids, mut attempts, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut dues, mut saids) = (Vec::new(), Vec::new());
+        for Settlement { id, attempt, settled, said } in &settlements {
+            let (status, due_at) = settled.becomes();
+            ids.push(id.as_str());
+            attempts.push(*attempt as i32);
+            statuses.push(status.as_str());
+            dues.push(due_at);
+            saids.push(escaped(said));
+        }
+        let update =
+            sqlx::query_scalar(SETTLE).bind(ids).bind(attempts).bind(statuses).bind(dues).bind(saids).bind(now);
+        let settled: i64 = self.pool.fetch_scalar(update).await?;
+        Ok(usize::try_from(settled).unwrap_or_default())
     }
 
     async fn replay_delivery(

@@ -11,7 +11,7 @@ use crate::engine::step::RowKind;
 use crate::store::columns::Columns as _;
 use crate::store::erasure::BYTES_AT_ONCE;
 use crate::store::log;
-use crate::store::{Compaction, Dropped, Result, RetentionStore, RunEnd};
+use crate::store::{Compaction, Dropped, Result, RetentionReads, RetentionStore, RunEnd};
 
 const AT_REST: &str = "
 SELECT updated_at, pk FROM threads
@@ -84,7 +84,7 @@ const DROP_BELOW_FLOOR: &str = drop_some!(
 );
 
 #[async_trait]
-impl RetentionStore for Postgres {
+impl RetentionReads for Postgres {
     async fn tenants(&self) -> Result<Vec<(TenantPk, String)>> {
         let query = sqlx::query_as("SELECT pk, name FROM tenants ORDER BY name");
         let found: Vec<(i64, String)> =
@@ -124,15 +124,28 @@ impl RetentionStore for Postgres {
         found.as_ref().map_or_else(|| Ok(RunEnd::beginning()), RunEnd::read)
     }
 
-    async fn set_compacted(&self, tenant: TenantPk, upto: &RunEnd) -> Result<()> {
-        let query = sqlx::query(SET_COMPACTED).bind(tenant.0).bind(upto.at).bind(escaped(upto.run.as_str()));
-        self.pool.execute(query).await.map(drop)
-    }
-
     async fn last_entry(&self, thread: ThreadPk, upto: i64) -> Result<Option<i64>> {
         let query = sqlx::query_scalar("SELECT max(seq) FROM observations WHERE pk = $1 AND seq <= $2");
         let query = query.bind(thread.0).bind(upto);
         self.pool.fetch_scalar(query).await
+    }
+
+    async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>> {
+        let query = sqlx::query(OLD_ENTRIES).bind(thread.0).bind(upto).bind(i64::from(limit));
+        self.pool.fetch_all(query).await?.iter().map(log::old_entry).collect()
+    }
+
+    async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>> {
+        let query = sqlx::query_as("SELECT seq, body FROM bases WHERE pk = $1").bind(thread.0);
+        self.pool.with_query(async |connection| query.fetch_optional(connection).await).await
+    }
+}
+
+#[async_trait]
+impl RetentionStore for Postgres {
+    async fn set_compacted(&self, tenant: TenantPk, upto: &RunEnd) -> Result<()> {
+        let query = sqlx::query(SET_COMPACTED).bind(tenant.0).bind(upto.at).bind(escaped(upto.run.as_str()));
+        self.pool.execute(query).await.map(drop)
     }
 
     async fn compact(&self, compaction: Compaction) -> Result<bool> {
@@ -142,11 +155,6 @@ impl RetentionStore for Postgres {
         let query = query.bind(unnamed);
         let moved: i64 = self.pool.fetch_scalar(query).await?;
         Ok(moved > 0)
-    }
-
-    async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>> {
-        let query = sqlx::query(OLD_ENTRIES).bind(thread.0).bind(upto).bind(i64::from(limit));
-        self.pool.fetch_all(query).await?.iter().map(log::old_entry).collect()
     }
 
     async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<Dropped> {
@@ -161,11 +169,6 @@ impl RetentionStore for Postgres {
     async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<Dropped> {
         let drop = sqlx::query(DROP_BELOW_FLOOR).bind(thread.0).bind(i64::from(limit)).bind(BYTES_AT_ONCE);
         Ok(self.drop_some(drop).await?.up_to(limit))
-    }
-
-    async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>> {
-        let query = sqlx::query_as("SELECT seq, body FROM bases WHERE pk = $1").bind(thread.0);
-        self.pool.with_query(async |connection| query.fetch_optional(connection).await).await
     }
 }
 

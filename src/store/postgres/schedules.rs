@@ -6,7 +6,7 @@ use super::Postgres;
 use super::nul::escaped;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::store::{PlannedSchedule, Result, ScheduleMove, ScheduleState, ScheduleStore};
+use crate::store::{PlannedSchedule, Result, ScheduleMove, ScheduleReads, ScheduleState, ScheduleStore};
 
 const PLAN: &str = "
 INSERT INTO schedule_state AS s (tenant, id, version, timing, next_due, look_at, missed)
@@ -52,14 +52,7 @@ ON CONFLICT (tenant, id) DO UPDATE SET
     version = excluded.version, timing = '', next_due = NULL, look_at = NULL, said = excluded.said";
 
 #[async_trait]
-impl ScheduleStore for Postgres {
-    async fn plan_schedule(&self, planned: PlannedSchedule) -> Result<()> {
-        let PlannedSchedule { tenant, id, version, timing, next } = planned;
-        let query = sqlx::query(PLAN).bind(tenant.0).bind(escaped(&id)).bind(version).bind(timing);
-        let query = query.bind(next.map(|next| next.due)).bind(next.map(|next| next.look_at));
-        self.pool.execute(query).await.map(drop)
-    }
-
+impl ScheduleReads for Postgres {
     async fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleState>> {
         let query = sqlx::query(DUE).bind(now).bind(i64::from(limit));
         let found = self.pool.fetch_all(query).await?;
@@ -71,18 +64,28 @@ impl ScheduleStore for Postgres {
         self.pool.fetch_scalar(query).await
     }
 
+    async fn schedule_state(&self, tenant: TenantPk, id: &str) -> Result<Option<ScheduleState>> {
+        let query = sqlx::query(ONE).bind(tenant.0).bind(escaped(id));
+        let found = self.pool.fetch_optional(query).await?;
+        found.as_ref().map(ScheduleState::read).transpose()
+    }
+}
+
+#[async_trait]
+impl ScheduleStore for Postgres {
+    async fn plan_schedule(&self, planned: PlannedSchedule) -> Result<()> {
+        let PlannedSchedule { tenant, id, version, timing, next } = planned;
+        let query = sqlx::query(PLAN).bind(tenant.0).bind(escaped(&id)).bind(version).bind(timing);
+        let query = query.bind(next.map(|next| next.due)).bind(next.map(|next| next.look_at));
+        self.pool.execute(query).await.map(drop)
+    }
+
     async fn move_schedule(&self, moved: ScheduleMove) -> Result<bool> {
         let ScheduleMove { tenant, id, version, due, next, missed, said } = moved;
         let query = sqlx::query(MOVE).bind(tenant.0).bind(escaped(&id)).bind(version).bind(due);
         let query = query.bind(next.map(|next| next.due)).bind(next.map(|next| next.look_at));
         let query = query.bind(i64::try_from(missed).unwrap_or(i64::MAX)).bind(said.as_deref().map(escaped));
         Ok(self.pool.execute(query).await? == 1)
-    }
-
-    async fn schedule_state(&self, tenant: TenantPk, id: &str) -> Result<Option<ScheduleState>> {
-        let query = sqlx::query(ONE).bind(tenant.0).bind(escaped(id));
-        let found = self.pool.fetch_optional(query).await?;
-        found.as_ref().map(ScheduleState::read).transpose()
     }
 
     async fn forget_schedule(&self, tenant: TenantPk, id: &str) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::store::page::within_bytes;
 use crate::store::threads::{last_known, page_of_threads, read_title, threads_before};
 use crate::store::{
     Commit, Committed, EndedCost, Erasure, MAX_SCANNED, Outline, Page, PageAsk, RecentThread, Result, RunCosts,
-    ThreadFilter, ThreadRow, ThreadStore, ThreadVersion, text,
+    ThreadFilter, ThreadReads, ThreadRow, ThreadStore, ThreadVersion, text,
 };
 
 macro_rules! select {
@@ -134,11 +134,7 @@ const SIZES: &str =
 const VERSIONS: &str = "SELECT pk, version, min_seq, last_seq FROM threads WHERE pk = ANY($1)";
 
 #[async_trait]
-impl ThreadStore for Postgres {
-    async fn commit(&self, commit: Commit) -> Result<Committed> {
-        self.committer.commit(commit).await
-    }
-
+impl ThreadReads for Postgres {
     async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
         let query = sqlx::query(NAMED).bind(tenant.0).bind(escaped(id.as_str()));
         let found = self.pool.fetch_optional(query).await?;
@@ -216,6 +212,13 @@ impl ThreadStore for Postgres {
         let query = listed(LIST, ask.rows());
         let found = self.pool.fetch_all(query).await?;
         page_of_threads(&found, &ask, last)
+    }
+}
+
+#[async_trait]
+impl ThreadStore for Postgres {
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        self.committer.commit(commit).await
     }
 
     async fn delete_thread(&self, gone: Erasure) -> Result<bool> {

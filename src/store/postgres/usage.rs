@@ -12,7 +12,7 @@ use crate::domain::usage::{ModelUse, UsageSum};
 use crate::engine::step::RowKind;
 use crate::store::forgetting::{Examined, MAX_EXAMINED};
 use crate::store::usage::{page_of_sums, read_calls};
-use crate::store::{CallPosition, Error, Forgotten, Page, Result, SpendChange, UsageAsk, UsageStore};
+use crate::store::{CallPosition, Error, Forgotten, Page, Result, SpendChange, UsageAsk, UsageReads, UsageStore};
 
 /// The calls of the tenant. `$body` reads a body: one that cannot be read is an error, or left out.
 macro_rules! calls {
@@ -144,7 +144,7 @@ DELETE FROM usage_kept WHERE ctid IN (
     SELECT ctid FROM usage_kept WHERE tenant = $1 AND ord < $2 ORDER BY ord LIMIT $3 FOR UPDATE SKIP LOCKED)";
 
 #[async_trait]
-impl UsageStore for Postgres {
+impl UsageReads for Postgres {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
         match self.sums(SUMS, ask).await {
             Err(Error::Refused(error)) => {
@@ -159,7 +159,10 @@ impl UsageStore for Postgres {
         let query = sqlx::query(LATEST).bind(tenant.0).bind(from).bind(i64::from(limit));
         read_calls(&self.pool.fetch_all(query).await?)
     }
+}
 
+#[async_trait]
+impl UsageStore for Postgres {
     async fn add_usage(
         &self,
         tenant: TenantPk,

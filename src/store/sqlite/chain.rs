@@ -8,7 +8,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::store::chain::page_of_chained_lines;
 use crate::store::{
-    AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Page, PageAsk, Result, UnchainedLine,
+    AuditRow, ChainEnd, ChainReads, ChainStore, ChainedLine, Checkpoint, NewLinks, Page, PageAsk, Result, UnchainedLine,
 };
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit INDEXED BY audit_unchained WHERE n IS NULL";
@@ -71,7 +71,7 @@ WHERE h.kind = 14 AND h.tenant = ?1 AND t.tenant = ?1 AND a.n IS NOT NULL
     AND CASE WHEN json_valid(h.body) THEN h.body ->> '$.hold' IS NOT NULL ELSE 1 END";
 
 #[async_trait]
-impl ChainStore for Sqlite {
+impl ChainReads for Sqlite {
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>> {
         let found: Vec<i64> = sqlx::query_scalar(TENANTS).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(TenantPk).collect())
@@ -90,12 +90,6 @@ impl ChainStore for Sqlite {
     async fn chain_end(&self, tenant: TenantPk) -> Result<ChainEnd> {
         let found = sqlx::query(END).bind(tenant.0).fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map_or_else(|| Ok(ChainEnd::none()), ChainEnd::read)
-    }
-
-    async fn add_links(&self, new: NewLinks) -> Result<bool> {
-        let is_chore = new.is_chore;
-        let add = move |tx: &Transaction<'_>| add(tx, &new);
-        if is_chore { self.writer.chore(add).await } else { self.writer.write(add).await }
     }
 
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>> {
@@ -125,6 +119,15 @@ impl ChainStore for Sqlite {
 
     async fn first_held_line(&self, tenant: TenantPk) -> Result<Option<i64>> {
         sqlx::query_scalar(FIRST_HELD).bind(tenant.0).fetch_one(&self.readers).await.map_err(self.unreadable())
+    }
+}
+
+#[async_trait]
+impl ChainStore for Sqlite {
+    async fn add_links(&self, new: NewLinks) -> Result<bool> {
+        let is_chore = new.is_chore;
+        let add = move |tx: &Transaction<'_>| add(tx, &new);
+        if is_chore { self.writer.chore(add).await } else { self.writer.write(add).await }
     }
 
     async fn add_line(&self, line: AuditRow) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::{Observation, Recorded};
 use crate::store::log::{self, Entry};
 use crate::store::migrations::COMPRESSED_LOG;
-use crate::store::{LogStore, ObservationAsk, Result};
+use crate::store::{LogCompression, LogStore, ObservationAsk, Result};
 
 /// Entries after a seq; with types, those that may contain one of them.
 const ENTRIES: &str = "
@@ -58,7 +58,10 @@ impl LogStore for Sqlite {
         log::run_began(run, |before, limit| self.entries(sqlx::query(BEGINNINGS).bind(pk.0).bind(before).bind(limit)))
             .await
     }
+}
 
+#[async_trait]
+impl LogCompression for Sqlite {
     async fn compress_log(&self) -> Result<()> {
         log::tell_raised(self.raise_floor().await? > 0);
         self.committer.compress_log();

@@ -10,7 +10,7 @@ use crate::domain::ids::{RunId, TenantPk, ThreadPk};
 use crate::domain::lookup::{FoundRun, LookupKey};
 use crate::store::forgetting::{Examined, MAX_EXAMINED};
 use crate::store::lookups::{NewLookup, read};
-use crate::store::{Forgotten, LookupPosition, LookupStore, Result};
+use crate::store::{Forgotten, LookupPosition, LookupReads, LookupStore, Result};
 
 pub(super) const NEWEST: &str = "
 SELECT t.thread_id, l.run_id, l.created_at, l.listening_until FROM lookup_keys l CROSS JOIN threads t ON t.pk = l.pk
@@ -68,12 +68,15 @@ pub(super) fn insert(
 }
 
 #[async_trait]
-impl LookupStore for Sqlite {
+impl LookupReads for Sqlite {
     async fn lookups(&self, tenant: TenantPk, key: &LookupKey, limit: u32) -> Result<Vec<FoundRun>> {
         let query = sqlx::query(NEWEST).bind(tenant.0).bind(key.kind).bind(&key.digest).bind(i64::from(limit));
         query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(read).collect()
     }
+}
 
+#[async_trait]
+impl LookupStore for Sqlite {
     async fn listen_until(&self, tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> Result<bool> {
         let (key, run) = (key.clone(), run.clone());
         let listen = move |tx: &Transaction<'_>| {

@@ -8,8 +8,8 @@ use super::{Sqlite, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
-    ABANDONED_AT_ONCE, Abandoned, Abandonment, Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share,
-    TargetKind, UNREADABLE, page_of_deliveries,
+    ABANDONED_AT_ONCE, Abandoned, Abandonment, Delivery, DeliveryStatus, NewDelivery, OutboxReads, OutboxStore,
+    Settlement, Share, TargetKind, UNREADABLE, page_of_deliveries,
 };
 use crate::store::{AuditRow, Page, PageAsk, ResponseToStore, Result};
 
@@ -207,13 +207,49 @@ fn legible(
 }
 
 #[async_trait]
-impl OutboxStore for Sqlite {
+impl OutboxReads for Sqlite {
     async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>> {
         let query = sqlx::query_scalar(TENANTS_DUE).bind(now).bind(names(TargetKind::SINGLE));
         let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(TenantPk).collect())
     }
 
+    async fn next_single(&self) -> Result<Option<Millis>> {
+        let query = sqlx::query_scalar(NEXT_SINGLE).bind(names(TargetKind::SINGLE));
+        query.fetch_one(&self.readers).await.map_err(self.unreadable())
+    }
+
+    async fn next_batched(&self) -> Result<Option<Millis>> {
+        sqlx::query_scalar(NEXT_BATCHED).fetch_one(&self.readers).await.map_err(self.unreadable())
+    }
+
+    async fn deliveries(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        target: &str,
+        ask: &PageAsk,
+    ) -> Result<Page<Delivery>> {
+        let query = sqlx::query(LIST).bind(tenant.0).bind(kind.as_str()).bind(target);
+        let query = query.bind(ask.before()?).bind(ask.rows());
+        page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
+    }
+
+    async fn deliveries_of_tenant(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        status: Option<DeliveryStatus>,
+        ask: &PageAsk,
+    ) -> Result<Page<Delivery>> {
+        let query = sqlx::query(LIST_OF_TENANT).bind(tenant.0).bind(kind.as_str());
+        let query = query.bind(json!(DeliveryStatus::wanted(status)).to_string()).bind(ask.before()?).bind(ask.rows());
+        page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
+    }
+}
+
+#[async_trait]
+impl OutboxStore for Sqlite {
     async fn claim_deliveries(&self, shares: &[Share], now: Millis, until: Millis) -> Result<Vec<Delivery>> {
         let shares = shares.to_vec();
         let claim = move |tx: &Transaction<'_>| {
@@ -251,39 +287,6 @@ impl OutboxStore for Sqlite {
             Ok(settled)
         };
         self.writer.write(settle).await
-    }
-
-    async fn next_single(&self) -> Result<Option<Millis>> {
-        let query = sqlx::query_scalar(NEXT_SINGLE).bind(names(TargetKind::SINGLE));
-        query.fetch_one(&self.readers).await.map_err(self.unreadable())
-    }
-
-    async fn next_batched(&self) -> Result<Option<Millis>> {
-        sqlx::query_scalar(NEXT_BATCHED).fetch_one(&self.readers).await.map_err(self.unreadable())
-    }
-
-    async fn deliveries(
-        &self,
-        tenant: TenantPk,
-        kind: TargetKind,
-        target: &str,
-        ask: &PageAsk,
-    ) -> Result<Page<Delivery>> {
-        let query = sqlx::query(LIST).bind(tenant.0).bind(kind.as_str()).bind(target);
-        let query = query.bind(ask.before()?).bind(ask.rows());
-        page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
-    }
-
-    async fn deliveries_of_tenant(
-        &self,
-        tenant: TenantPk,
-        kind: TargetKind,
-        status: Option<DeliveryStatus>,
-        ask: &PageAsk,
-    ) -> Result<Page<Delivery>> {
-        let query = sqlx::query(LIST_OF_TENANT).bind(tenant.0).bind(kind.as_str());
-        let query = query.bind(json!(DeliveryStatus::wanted(status)).to_string()).bind(ask.before()?).bind(ask.rows());
-        page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
     }
 
     async fn replay_delivery(

@@ -10,7 +10,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::RowKind;
 use crate::store::log;
-use crate::store::{Compaction, Dropped, Result, RetentionStore, RunEnd};
+use crate::store::{Compaction, Dropped, Result, RetentionReads, RetentionStore, RunEnd};
 
 const AT_REST: &str = "
 SELECT updated_at, pk FROM threads
@@ -65,7 +65,7 @@ const DROP_ENTRIES: &str = "DELETE FROM observations WHERE rowid IN (SELECT valu
 const DROP_ROWS: &str = "DELETE FROM thread_rows WHERE rowid IN (SELECT value FROM json_each(?1))";
 
 #[async_trait]
-impl RetentionStore for Sqlite {
+impl RetentionReads for Sqlite {
     async fn tenants(&self) -> Result<Vec<(TenantPk, String)>> {
         let query = sqlx::query_as("SELECT pk, name FROM tenants ORDER BY name");
         let found: Vec<(i64, String)> = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
@@ -102,6 +102,24 @@ impl RetentionStore for Sqlite {
         found.as_ref().map_or_else(|| Ok(RunEnd::beginning()), RunEnd::read)
     }
 
+    async fn last_entry(&self, thread: ThreadPk, upto: i64) -> Result<Option<i64>> {
+        let query = sqlx::query_scalar("SELECT max(seq) FROM observations WHERE pk = ?1 AND seq <= ?2");
+        query.bind(thread.0).bind(upto).fetch_one(&self.readers).await.map_err(self.unreadable())
+    }
+
+    async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>> {
+        let query = sqlx::query(OLD_ENTRIES).bind(thread.0).bind(upto).bind(limit);
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(log::old_entry).collect()
+    }
+
+    async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>> {
+        let query = sqlx::query_as("SELECT seq, body FROM bases WHERE pk = ?1").bind(thread.0);
+        query.fetch_optional(&self.readers).await.map_err(self.unreadable())
+    }
+}
+
+#[async_trait]
+impl RetentionStore for Sqlite {
     async fn set_compacted(&self, tenant: TenantPk, upto: &RunEnd) -> Result<()> {
         let RunEnd { at, run, .. } = upto.clone();
         let set =
@@ -109,18 +127,8 @@ impl RetentionStore for Sqlite {
         self.writer.chore(set).await.map(drop)
     }
 
-    async fn last_entry(&self, thread: ThreadPk, upto: i64) -> Result<Option<i64>> {
-        let query = sqlx::query_scalar("SELECT max(seq) FROM observations WHERE pk = ?1 AND seq <= ?2");
-        query.bind(thread.0).bind(upto).fetch_one(&self.readers).await.map_err(self.unreadable())
-    }
-
     async fn compact(&self, compaction: Compaction) -> Result<bool> {
         self.writer.chore(move |tx| compact(tx, &compaction)).await
-    }
-
-    async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>> {
-        let query = sqlx::query(OLD_ENTRIES).bind(thread.0).bind(upto).bind(limit);
-        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(log::old_entry).collect()
     }
 
     async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<Dropped> {
@@ -135,11 +143,6 @@ impl RetentionStore for Sqlite {
         let drop = move |tx: &Transaction<'_>| drop_some(tx, BELOW_FLOOR, params![thread.0, limit], DROP_ROWS);
         let dropped = self.writer.chore(drop).await?;
         Ok(dropped.up_to(limit))
-    }
-
-    async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>> {
-        let query = sqlx::query_as("SELECT seq, body FROM bases WHERE pk = ?1").bind(thread.0);
-        query.fetch_optional(&self.readers).await.map_err(self.unreadable())
     }
 }
 

@@ -6,7 +6,7 @@ use rusqlite::{Transaction, params};
 use super::Sqlite;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::store::{Fire, PlannedSchedule, Result, ScheduleMove, ScheduleState, ScheduleStore};
+use crate::store::{Fire, PlannedSchedule, Result, ScheduleMove, ScheduleReads, ScheduleState, ScheduleStore};
 
 const PLAN: &str = "
 INSERT INTO schedule_state (tenant, id, version, timing, next_due, look_at, missed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)
@@ -71,6 +71,24 @@ pub(super) fn fire(tx: &Transaction<'_>, fire: &Fire) -> rusqlite::Result<()> {
 }
 
 #[async_trait]
+impl ScheduleReads for Sqlite {
+    async fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleState>> {
+        let found = sqlx::query(DUE).bind(now).bind(limit).fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        Ok(ScheduleState::read_due(&found))
+    }
+
+    async fn next_schedule(&self) -> Result<Option<Millis>> {
+        sqlx::query_scalar(NEXT).fetch_one(&self.readers).await.map_err(self.unreadable())
+    }
+
+    async fn schedule_state(&self, tenant: TenantPk, id: &str) -> Result<Option<ScheduleState>> {
+        let query = sqlx::query(ONE).bind(tenant.0).bind(id);
+        let found = query.fetch_optional(&self.readers).await.map_err(self.unreadable())?;
+        found.as_ref().map(ScheduleState::read).transpose()
+    }
+}
+
+#[async_trait]
 impl ScheduleStore for Sqlite {
     async fn plan_schedule(&self, planned: PlannedSchedule) -> Result<()> {
         let plan = move |tx: &Transaction<'_>| {
@@ -81,15 +99,6 @@ impl ScheduleStore for Sqlite {
         self.writer.write(plan).await.map(drop)
     }
 
-    async fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleState>> {
-        let found = sqlx::query(DUE).bind(now).bind(limit).fetch_all(&self.readers).await.map_err(self.unreadable())?;
-        Ok(ScheduleState::read_due(&found))
-    }
-
-    async fn next_schedule(&self) -> Result<Option<Millis>> {
-        sqlx::query_scalar(NEXT).fetch_one(&self.readers).await.map_err(self.unreadable())
-    }
-
     async fn move_schedule(&self, moved: ScheduleMove) -> Result<bool> {
         let write = move |tx: &Transaction<'_>| {
             let ScheduleMove { tenant, id, version, due, next, missed, said } = &moved;
@@ -98,12 +107,6 @@ impl ScheduleStore for Sqlite {
             tx.prepare_cached(MOVE)?.execute(params![tenant.0, id, version, due, next.0, next.1, missed, said])
         };
         Ok(self.writer.write(write).await? == 1)
-    }
-
-    async fn schedule_state(&self, tenant: TenantPk, id: &str) -> Result<Option<ScheduleState>> {
-        let query = sqlx::query(ONE).bind(tenant.0).bind(id);
-        let found = query.fetch_optional(&self.readers).await.map_err(self.unreadable())?;
-        found.as_ref().map(ScheduleState::read).transpose()
     }
 
     async fn forget_schedule(&self, tenant: TenantPk, id: &str) -> Result<()> {

@@ -19,7 +19,7 @@ use crate::store::committer::{Batch, CommitSlice, PreparedCommit, Sending};
 use crate::store::leases::MAX_OVERDUE_SCANNED;
 use crate::store::{
     Commit, Committed, ErasureStore as _, Error, Fence, IdempotencyRow, LogStore as _, NewThread, ObservationAsk,
-    Store as _, ThreadStore as _, log,
+    Store as _, ThreadReads as _, ThreadStore as _, log,
 };
 
 fn creating(pk: i64) -> Commit {

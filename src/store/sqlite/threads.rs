@@ -15,7 +15,7 @@ use crate::store::rows::read_known_rows;
 use crate::store::threads::{last_known, page_of_threads, read_title, threads_before};
 use crate::store::{
     Commit, Committed, EndedCost, Erasure, MAX_SCANNED, Outline, Page, PageAsk, RecentThread, Result, RunCosts,
-    ThreadFilter, ThreadRow, ThreadStore, ThreadVersion, text,
+    ThreadFilter, ThreadReads, ThreadRow, ThreadStore, ThreadVersion, text,
 };
 
 macro_rules! select_thread {
@@ -128,11 +128,7 @@ const LIST: &str = select_thread!(listed!());
 const SIZES: &str = concat!("SELECT octet_length(sheet) + octet_length(head) AS bytes FROM threads t ", listed!());
 
 #[async_trait]
-impl ThreadStore for Sqlite {
-    async fn commit(&self, commit: Commit) -> Result<Committed> {
-        self.committer.commit(commit).await
-    }
-
+impl ThreadReads for Sqlite {
     async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
         let query = sqlx::query(NAMED).bind(tenant.0).bind(id.as_str());
         let found = query.fetch_optional(&self.readers).await.map_err(self.unreadable())?;
@@ -209,6 +205,13 @@ impl ThreadStore for Sqlite {
         let ask = within_bytes(ask, &sizes)?;
         let found = listed(LIST, ask.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         page_of_threads(&found, &ask, last)
+    }
+}
+
+#[async_trait]
+impl ThreadStore for Sqlite {
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        self.committer.commit(commit).await
     }
 
     async fn delete_thread(&self, gone: Erasure) -> Result<bool> {

@@ -16,7 +16,9 @@ use crate::domain::usage::{ModelUse, UsageGroup, UsageSum};
 use crate::store::columns::Columns as _;
 use crate::store::forgetting::{Examined, MAX_EXAMINED};
 use crate::store::usage::read_calls;
-use crate::store::{CallPosition, Forgotten, KeyStore as _, Page, Result, SpendChange, UsageAsk, UsageStore};
+use crate::store::{
+    CallPosition, Forgotten, KeyStore as _, Page, Result, SpendChange, UsageAsk, UsageReads, UsageStore,
+};
 
 /// The calls to sum, in no order: SQLite would sort their bodies in memory, however many there are.
 pub(super) const CALLS: &str = "
@@ -65,7 +67,7 @@ const FORGET: &str = "
 DELETE FROM usage_kept WHERE rowid IN (SELECT rowid FROM usage_kept WHERE tenant = ?1 AND ord < ?2 ORDER BY ord LIMIT ?3)";
 
 #[async_trait]
-impl UsageStore for Sqlite {
+impl UsageReads for Sqlite {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
         let mut sums = PageOfSums::begin(ask)?;
         let Some(tenant) = self.tenant_name(ask.tenant).await? else { return Ok(sums.end()) };
@@ -84,7 +86,10 @@ impl UsageStore for Sqlite {
         let query = sqlx::query(LATEST).bind(tenant.0).bind(from).bind(limit);
         read_calls(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?)
     }
+}
 
+#[async_trait]
+impl UsageStore for Sqlite {
     async fn add_usage(
         &self,
         tenant: TenantPk,

@@ -4,7 +4,7 @@ use pes::config::Synchronous;
 use pes::domain::model::Usage;
 use pes::domain::usage::{ModelUse, UsageGroup};
 use pes::store::sqlite::Sqlite;
-use pes::store::{KeyStore as _, PageAsk, UsageAsk, UsageStore as _};
+use pes::store::{KeyStore as _, PageAsk, UsageAsk, UsageReads as _, UsageStore as _};
 
 use super::alone;
 

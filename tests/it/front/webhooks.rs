@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pes::config::{Config, Webhook};
 use pes::domain::webhook::WebhookEvent;
 use pes::store::Commit;
-use pes::store::outbox::{DeliveryStatus, NewDelivery, OutboxStore as _, TargetKind};
+use pes::store::outbox::{DeliveryStatus, NewDelivery, OutboxReads as _, TargetKind};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

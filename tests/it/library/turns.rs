@@ -2,7 +2,7 @@
 
 use pes::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use pes::domain::thread::ThreadProfile;
-use pes::store::{Commit, Committed, KeyStore as _, NewThread, Store, ThreadStore as _};
+use pes::store::{Commit, Committed, KeyStore as _, NewThread, Store, ThreadReads as _};
 
 use crate::support::clocked::Clocked;
 use crate::support::store::{Mood, Moody};

@@ -19,21 +19,22 @@ use pes::domain::usage::{ModelUse, UsageSum};
 use pes::engine::step::{Row, RowKind};
 use pes::store::documents::{Document, DocumentChanges, DocumentKind, DocumentStore, Expected};
 use pes::store::outbox::{
-    Abandoned, Abandonment, Delivery, DeliveryStatus, OutboxStore, Settlement, Share, TargetKind,
+    Abandoned, Abandonment, Delivery, DeliveryStatus, OutboxReads, OutboxStore, Settlement, Share, TargetKind,
 };
 use pes::store::postgres::Postgres;
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AuditRow, AuditStore, BackupStore, CallPosition, ChainEnd, ChainStore, ChainedLine, Checkpoint, Chores, Claimable,
-    Commit, Committed, Compaction, Dropped, EndedCost, Erasure, ErasureStore, Error, FigureStore, Figures, Forgotten,
-    FoundRow, HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore, LogStore,
-    LookupPosition, LookupStore, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Order, Outline, Page, PageAsk,
-    PastPeriods, PlannedSchedule, Pooled, RecentThread, Registration, Renewal, ResponseToStore, RestoreHold, Result,
-    RetentionStore, Rotation, RowKey, RowStore, RunCosts, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState,
-    ScheduleStore, SessionRow, SessionStore, SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk,
-    TenantRenamed, ThreadFilter, ThreadRow, ThreadStore, ThreadVersion, Traffic, TransferStore, UnchainedLine,
-    UsageAsk, UsageStore,
+    AuditRow, AuditStore, BackupStore, CallPosition, ChainEnd, ChainReads, ChainStore, ChainedLine, Checkpoint, Chores,
+    Claimable, Commit, Committed, Compaction, Dropped, EndedCost, Erasure, ErasureStore, Error, FigureStore, Figures,
+    Forgotten, FoundRow, HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore,
+    LogCompression, LogStore, LookupPosition, LookupReads, LookupStore, NewImport, NewLinks, NewSpendNotice,
+    ObservationAsk, Order, Outline, Page, PageAsk, PastPeriods, PlannedSchedule, Pooled, RecentThread, Registration,
+    Renewal, ResponseToStore, RestoreHold, Result, RetentionReads, RetentionStore, Rotation, RowKey, RowStore,
+    RunCosts, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleReads, ScheduleState, ScheduleStore, SessionRow,
+    SessionStore, SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter,
+    ThreadReads, ThreadRow, ThreadStore, ThreadVersion, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageReads,
+    UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -7,7 +7,7 @@ use super::*;
 use crate::config::Synchronous;
 use crate::domain::ids::ThreadPk;
 use crate::store::sqlite::Sqlite;
-use crate::store::{AuditRow, ChainStore as _};
+use crate::store::{AuditRow, ChainReads as _, ChainStore as _};
 
 const TENANT: TenantPk = TenantPk(1);
 

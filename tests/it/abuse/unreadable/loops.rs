@@ -12,7 +12,7 @@ use pes::service::audit::{chain, sign_ends};
 use pes::service::resources::{self, Schedules};
 use pes::service::schedules;
 use pes::store::sqlite::Sqlite;
-use pes::store::{AuditRow, ChainStore as _, KeyAdded, KeyRow, KeyStore as _};
+use pes::store::{AuditRow, ChainReads as _, KeyAdded, KeyRow, KeyStore as _};
 use serde_json::json;
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;

@@ -1,7 +1,9 @@
 //! Two processes and one thread: only the holder of the fence may write.
 
 use pes::domain::ids::ThreadPk;
-use pes::store::{Commit, Committed, Error, Fence, LeaseChange, LeaseStore as _, NewThread, ThreadStore as _};
+use pes::store::{
+    Commit, Committed, Error, Fence, LeaseChange, LeaseStore as _, NewThread, ThreadReads as _, ThreadStore as _,
+};
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use uuid::Uuid;
 

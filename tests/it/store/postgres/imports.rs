@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pes::domain::ids::ThreadPk;
-use pes::store::{Committed, NewImport, Store as _, ThreadStore as _, TransferStore as _};
+use pes::store::{Committed, NewImport, Store as _, ThreadReads as _, TransferStore as _};
 use sqlx::{Connection, Executor};
 
 use super::{PK, creation, process, waiting};

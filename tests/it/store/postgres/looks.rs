@@ -6,11 +6,13 @@ use pes::domain::run::CallerStatus;
 use pes::domain::thread::ThreadProfile;
 use pes::domain::usage::UsageGroup;
 use pes::engine::step::RowKind;
-use pes::store::outbox::{Delivery, DeliveryOutcome, DeliveryStatus, OutboxStore as _, Settlement, Share, TargetKind};
+use pes::store::outbox::{
+    Delivery, DeliveryOutcome, DeliveryStatus, OutboxReads as _, OutboxStore as _, Settlement, Share, TargetKind,
+};
 use pes::store::postgres::Postgres;
 use pes::store::{
     Commit, Committed, Fence, FoundRow, KeyStore as _, NewThread, Page, PageAsk, RetentionStore as _, RowStore as _,
-    RunsByStatusAsk, Store as _, ThreadStore as _, UsageAsk, UsageStore as _,
+    RunsByStatusAsk, Store as _, ThreadReads as _, ThreadStore as _, UsageAsk, UsageReads as _,
 };
 use sqlx::PgConnection;
 

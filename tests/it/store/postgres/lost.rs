@@ -8,7 +8,8 @@ use std::time::Duration;
 use pes::domain::ids::TenantPk;
 use pes::store::postgres::Postgres;
 use pes::store::{
-    Commit, Committed, Error, Fence, IdempotencyRow, LeaseStore as _, Store as _, ThreadRow, ThreadStore as _,
+    Commit, Committed, Error, Fence, IdempotencyRow, LeaseStore as _, Store as _, ThreadReads as _, ThreadRow,
+    ThreadStore as _,
 };
 use sqlx::{Connection, Executor};
 use tokio::task::JoinHandle;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use pes::service::audit::verify::{VerifyAsk, verify};
 use pes::store::postgres::Postgres;
 use pes::store::{
-    BackupStore as _, Committed, Error, KeyStore as _, LeaseStore as _, Registration, Store as _, ThreadStore as _,
+    BackupStore as _, Committed, Error, KeyStore as _, LeaseStore as _, Registration, Store as _, ThreadReads as _,
+    ThreadStore as _,
 };
 use sqlx::{AssertSqlSafe, Executor};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};

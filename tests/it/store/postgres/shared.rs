@@ -5,8 +5,8 @@ use pes::domain::spend::Unit;
 use pes::store::documents::{Document, DocumentKind, DocumentStore as _, Expected};
 use pes::store::postgres::Postgres;
 use pes::store::{
-    AuditRow, Commit, Committed, Due, Fire, PlannedSchedule, ScheduleMove, ScheduleStore as _, SpendChange, SpendKey,
-    SpendStore as _, ThreadStore as _,
+    AuditRow, Commit, Committed, Due, Fire, PlannedSchedule, ScheduleMove, ScheduleReads as _, ScheduleStore as _,
+    SpendChange, SpendKey, SpendStore as _, ThreadReads as _, ThreadStore as _,
 };
 use serde_json::json;
 use sqlx::{Executor, PgConnection};

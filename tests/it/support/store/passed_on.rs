@@ -21,8 +21,7 @@ macro_rules! passed_on {
 }
 
 passed_on! {
-    ThreadStore {}
-    commit(commit: Commit) -> Committed;
+    ThreadReads {}
     thread(tenant: TenantPk, id: &ThreadId) -> Option<ThreadRow>;
     thread_by_pk(pk: ThreadPk) -> Option<ThreadRow>;
     threads_by_pk(pks: &[ThreadPk]) -> Vec<ThreadRow>;
@@ -34,6 +33,11 @@ passed_on! {
     run_costs(pks: &[ThreadPk], known: &HashMap<ThreadPk, EndedCost>) -> Vec<RunCosts>;
     titles(pks: &[ThreadPk]) -> Vec<(ThreadPk, String)>;
     threads(tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Page<ThreadRow>;
+}
+
+passed_on! {
+    ThreadStore {}
+    commit(commit: Commit) -> Committed;
     delete_thread(erasure: Erasure) -> bool;
 }
 
@@ -91,6 +95,10 @@ passed_on! {
     }
     facts(pk: ThreadPk, run: &RunId, until: i64) -> Vec<Recorded>;
     run_began(pk: ThreadPk, run: &RunId) -> Option<i64>;
+}
+
+passed_on! {
+    LogCompression {}
     compress_log() -> ();
     compress_new_log() -> ();
 }
@@ -102,17 +110,21 @@ passed_on! {
 }
 
 passed_on! {
-    ChainStore {}
+    ChainReads {}
     tenants_to_chain() -> Vec<TenantPk>;
     tenants_missing() -> Vec<TenantPk>;
     unchained_lines(tenant: TenantPk, limit: u32) -> Vec<UnchainedLine>;
     chain_end(tenant: TenantPk) -> ChainEnd;
-    add_links(new: NewLinks) -> bool;
     chained_lines(tenant: TenantPk, after: i64, limit: u32) -> Vec<ChainedLine>;
     chained_lines_of_thread(tenant: TenantPk, thread: &ThreadId, page: &PageAsk) -> Page<ChainedLine>;
     checkpoints(tenant: TenantPk, after: i64, limit: u32) -> Vec<Checkpoint>;
     checkpoint_before(tenant: TenantPk, at: Millis) -> Option<Checkpoint>;
     first_held_line(tenant: TenantPk) -> Option<i64>;
+}
+
+passed_on! {
+    ChainStore {}
+    add_links(new: NewLinks) -> bool;
     add_line(line: AuditRow) -> ();
     forget_lines(tenant: TenantPk, upto: i64) -> u64;
 }
@@ -131,8 +143,12 @@ passed_on! {
 }
 
 passed_on! {
-    LookupStore {}
+    LookupReads {}
     lookups(tenant: TenantPk, key: &LookupKey, limit: u32) -> Vec<FoundRun>;
+}
+
+passed_on! {
+    LookupStore {}
     listen_until(tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> bool;
     forget_lookups(before: Millis, behind: &LookupPosition, limit: u32) -> Forgotten<LookupPosition>;
 }
@@ -146,15 +162,19 @@ passed_on! {
 }
 
 passed_on! {
-    OutboxStore {}
+    OutboxReads {}
     tenants_due(now: Millis) -> Vec<TenantPk>;
-    claim_deliveries(shares: &[Share], now: Millis, until: Millis) -> Vec<Delivery>;
-    claim_batch(now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
-    settle_deliveries(settlements: Vec<Settlement>, now: Millis) -> usize;
     next_single() -> Option<Millis>;
     next_batched() -> Option<Millis>;
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
     deliveries_of_tenant(tenant: TenantPk, kind: TargetKind, status: Option<DeliveryStatus>, page: &PageAsk) -> Page<Delivery>;
+}
+
+passed_on! {
+    OutboxStore {}
+    claim_deliveries(shares: &[Share], now: Millis, until: Millis) -> Vec<Delivery>;
+    claim_batch(now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
+    settle_deliveries(settlements: Vec<Settlement>, now: Millis) -> usize;
     replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, audit: AuditRow, response: ResponseToStore) -> Option<bool>;
     abandon_deliveries(abandonment: &Abandonment<'_>, behind: i64) -> Abandoned;
     forget_deliveries(before: Millis, limit: u32) -> u64;
@@ -249,9 +269,13 @@ passed_on! {
 }
 
 passed_on! {
-    UsageStore {}
+    UsageReads {}
     usage(ask: &UsageAsk) -> Page<UsageSum>;
     latest_calls(tenant: TenantPk, from: Millis, limit: u32) -> Vec<ModelUse>;
+}
+
+passed_on! {
+    UsageStore {}
     add_usage(tenant: TenantPk, now: Millis, calls: Vec<ModelUse>, spend: Vec<SpendChange>) -> ();
     forget_usage(tenant: TenantPk, before: Millis, behind: &CallPosition, limit: u32) -> Forgotten<CallPosition>;
 }
@@ -278,20 +302,24 @@ passed_on! {
 }
 
 passed_on! {
-    RetentionStore {}
+    RetentionReads {}
     tenants() -> Vec<(TenantPk, String)>;
     threads_at_rest(tenant: TenantPk, before: Millis, behind: (Millis, ThreadPk), limit: u32) -> Vec<(Millis, ThreadPk)>;
     threads_with_terms(behind: ThreadPk, limit: u32) -> Vec<(ThreadPk, TenantPk)>;
     runs_since(tenant: TenantPk, behind: &RunEnd, before: Millis, limit: u32) -> Vec<RunEnd>;
     compacted(tenant: TenantPk) -> RunEnd;
-    set_compacted(tenant: TenantPk, upto: &RunEnd) -> ();
     last_entry(thread: ThreadPk, upto: i64) -> Option<i64>;
     old_entries(thread: ThreadPk, upto: i64, limit: u32) -> Vec<(i64, String)>;
+    base(thread: ThreadPk) -> Option<(i64, String)>;
+}
+
+passed_on! {
+    RetentionStore {}
+    set_compacted(tenant: TenantPk, upto: &RunEnd) -> ();
     drop_entries(thread: ThreadPk, upto: i64) -> Dropped;
     drop_rows(thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Dropped;
     drop_below_floor(thread: ThreadPk, limit: u32) -> Dropped;
     compact(compaction: Compaction) -> bool;
-    base(thread: ThreadPk) -> Option<(i64, String)>;
 }
 
 passed_on! {
@@ -308,12 +336,16 @@ passed_on! {
 }
 
 passed_on! {
-    ScheduleStore {}
-    plan_schedule(planned: PlannedSchedule) -> ();
+    ScheduleReads {}
     due_schedules(now: Millis, limit: u32) -> Vec<ScheduleState>;
     next_schedule() -> Option<Millis>;
-    move_schedule(moved: ScheduleMove) -> bool;
     schedule_state(tenant: TenantPk, id: &str) -> Option<ScheduleState>;
+}
+
+passed_on! {
+    ScheduleStore {}
+    plan_schedule(planned: PlannedSchedule) -> ();
+    move_schedule(moved: ScheduleMove) -> bool;
     forget_schedule(tenant: TenantPk, id: &str) -> ();
 }
 
