@@ -168,7 +168,7 @@ impl Hub {
     }
 
     /// The number of threads that take memory here.
-    #[cfg(feature = "internals")]
+    #[cfg(any(test, feature = "internals"))]
     pub fn topic_count(&self) -> usize {
         self.threads().topics.len()
     }
