@@ -22,7 +22,9 @@ use crate::runtime::rows::read;
 use crate::store::documents::{Document, DocumentKind};
 use crate::store::{Order, PageAsk, ThreadFilter, ThreadRow};
 use crate::tool::Toolset;
-use crate::tool::policy::{POLICY_ID, check, server_rules};
+use crate::tool::policy::{check, server_rules};
+
+pub use crate::tool::policy::POLICY_ID;
 
 /// How many calls a dry run examines by default, and at most.
 const DEFAULT_CALLS: u32 = 500;

@@ -22,7 +22,7 @@ pub struct AuditRow {
     pub detail: Value,
 }
 
-/// A part of every [`Store`](super::Store).
+/// What is read of the audit. A part of [`Reads`](super::Reads).
 #[async_trait]
 pub trait AuditStore: Send + Sync + 'static {
     /// The lines of all threads that have or had this id, oldest first.

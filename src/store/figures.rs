@@ -92,7 +92,7 @@ pub struct OpenQuestions {
     pub since: Millis,
 }
 
-/// A part of every [`Store`](super::Store).
+/// What is read for metrics. A part of [`Reads`](super::Reads).
 #[async_trait]
 pub trait FigureStore: Send + Sync + 'static {
     /// Counts open and due work of all tenants. Uses indexes, so that the cost does not depend on how much is finished. `wall`:

@@ -32,7 +32,7 @@ pub struct ObservationAsk {
     pub types: Vec<ObservationType>,
 }
 
-/// A part of [`Reads`](super::Reads).
+/// What is read of the log. A part of [`Reads`](super::Reads).
 #[async_trait]
 pub trait LogStore: Send + Sync + 'static {
     /// Observations as recorded: with payload references and abbreviated plans.

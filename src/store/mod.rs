@@ -121,7 +121,7 @@ pub struct Traffic {
     pub transactions: u64,
 }
 
-/// Everything that only reads, and that lists, logs and whole threads need. Nothing is written through it.
+/// What lists, logs, figures and background chores read. Nothing is written through it.
 pub trait Reads:
     ThreadReads
     + RowStore

@@ -63,8 +63,9 @@ pub enum SuspensionsWanted {
     Past { status: Option<SuspensionStatus>, decided_by: Option<String> },
 }
 
-/// A part of every [`Store`](super::Store). A page of rows reads about [`MAX_PAGE_BYTES`](super::MAX_PAGE_BYTES) of them: it
-/// may be short, and continue at its cursor. A larger row is a page of its own.
+/// What is read of rows. A part of [`Reads`](super::Reads). A page of rows reads about
+/// [`MAX_PAGE_BYTES`](super::MAX_PAGE_BYTES) of them: it may be short, and continue at its cursor. A larger row is a page of
+/// its own.
 #[async_trait]
 pub trait RowStore: Send + Sync + 'static {
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>>;

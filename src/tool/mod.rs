@@ -1,7 +1,7 @@
 //! Tools: what an agent can call.
 //!
-//! A tool is a type that implements [`Tool`]. The [`Registry`] knows all sources of tools; a [`Toolset`] holds the
-//! tools of one tenant and judges every call before it starts.
+//! A tool is a type that implements [`Tool`]; tools that change, or differ by tenant, come from a [`ToolSource`]. The
+//! registry knows all of them. A [`Toolset`] holds the tools of one tenant and judges every call before it starts.
 
 #[cfg(not(feature = "internals"))]
 pub(crate) mod answer;
