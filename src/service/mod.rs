@@ -33,7 +33,7 @@ pub mod once;
 mod pages;
 pub mod plan;
 pub mod policy;
-pub(crate) mod readiness;
+pub mod readiness;
 pub mod resources;
 pub mod retention;
 pub mod runs;
