@@ -1,4 +1,4 @@
-//! Embeds the page for people: every file of `console/` without its comments, also compressed. There is no list to keep by
+//! Embeds the page for people: every file of `console/` as `comments` leaves it, also compressed. There is no list to keep by
 //! hand.
 
 #[path = "src/http/console/comments.rs"]
