@@ -123,10 +123,10 @@ impl Auth {
                      no header of a request can carry it; write it without"
                 )));
             }
-            if secret.contains([' ', ';', '"', '\'']) {
+            if self.is_quoted(key) || holds_another(secret) {
                 return Err(Error(format!(
-                    "{KEYS}: the key of entry {place} has a space, a semicolon or a quotation mark: separate entries by commas \
-                     or line ends, and write no quotation marks around them"
+                    "{KEYS}: entry {place} is in quotation marks, or another one follows in it after a space or a semicolon: \
+                     separate entries by commas or line ends, and write no quotation marks around them"
                 )));
             }
             for (earlier, other) in self.keys[..place - 1].iter().enumerate().map(|(at, other)| (at + 1, other)) {
@@ -144,6 +144,13 @@ impl Auth {
         }
         self.check_audit_key()?;
         self.check_sealing()
+    }
+
+    /// Whether a quotation mark before this entry is closed behind it or a later one, as Docker's `--env-file` leaves them. A
+    /// key may contain such marks.
+    fn is_quoted(&self, key: &ConfiguredKey) -> bool {
+        let mark = key.tenant.chars().next().filter(|first| matches!(first, '"' | '\''));
+        mark.is_some_and(|mark| self.keys.iter().any(|key| key.key.expose_secret().ends_with(mark)))
     }
 
     fn check_audit_key(&self) -> Result<(), Error> {
@@ -201,6 +208,11 @@ const EXAMPLE: &str = "A_LONG_RANDOM_KEY";
 /// Whether the key can be guessed.
 fn is_weak(key: &str) -> bool {
     key == EXAMPLE || key.chars().count() < 16 || key.chars().collect::<HashSet<_>>().len() < 8
+}
+
+/// Whether the key goes on with another entry, which was separated as no list is here.
+fn holds_another(key: &str) -> bool {
+    key.split_once([' ', ';']).is_some_and(|(_, rest)| rest.parse::<ConfiguredKey>().is_ok())
 }
 
 /// Checks a name of a tenant or key. Names appear in lists, rules and logs, so they contain only visible characters.

@@ -136,8 +136,10 @@ impl super::Server {
     }
 
     fn check_host(&self) -> Result<(), Error> {
-        let is_address = self.host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
-        if is_address || !self.host.contains([':', '/']) {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        // A link-local address names its interface: `fe80::1%eth0`.
+        let address = host.split_once('%').map_or(host, |(address, _)| address);
+        if address.parse::<IpAddr>().is_ok() || !self.host.contains([':', '/']) {
             return Ok(());
         }
         Err(Error(format!(

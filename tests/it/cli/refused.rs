@@ -92,15 +92,15 @@ fn what_is_unknown_or_wrong_is_named() {
         ),
         (
             load(&[("PES_API_KEYS", "acme:read:hush-0123456789abc;ops:read:hush-fedcba9876543")]),
-            "auth.keys (PES_API_KEYS): the key of entry 1 has a space, a semicolon or a quotation mark: ",
+            "auth.keys (PES_API_KEYS): entry 1 is in quotation marks, or another one follows in it after a space or a ",
         ),
         (
             load(&[("PES_API_KEYS", "acme:read:hush-0123456789abc ops:read:hush-fedcba9876543")]),
-            "auth.keys (PES_API_KEYS): the key of entry 1 has a space, a semicolon or a quotation mark: ",
+            "auth.keys (PES_API_KEYS): entry 1 is in quotation marks, or another one follows in it after a space or a ",
         ),
         (
-            load(&[("PES_API_KEYS", "\"acme:read:hush-0123456789abc\"")]),
-            "auth.keys (PES_API_KEYS): the key of entry 1 has a space, a semicolon or a quotation mark: ",
+            load(&[("PES_API_KEYS", "\"acme:read:hush-0123456789abc,ops:read:hush-fedcba9876543\"")]),
+            "auth.keys (PES_API_KEYS): entry 1 is in quotation marks, or another one follows in it after a space or a ",
         ),
         (
             load(&[("HOST", "0.0.0.0:7070")]),
@@ -297,6 +297,20 @@ const BOUNDS: [(&str, i64, i64); 59] = [
     ("doors.chat_grace_ms", -1, MS),
     ("telemetry.timeout_ms", 1, MS),
 ];
+
+/// What looks like a mistake at first sight.
+#[test]
+fn unusual_keys_and_hosts_are_taken() {
+    for key in ["a phrase; that nobody knows", "my \"friend\" o'wanderer\"", "'0123456789abcdef'", "one two:0123456789"]
+    {
+        let entry = format!("acme:read:{key}");
+        let config = load_file(&format!("[auth]\nkeys = [{entry:?}]\n"), &[]);
+        assert_eq!(config.unwrap().auth.keys[0].key.expose_secret(), key);
+    }
+    for host in ["::", "[::1]", "fe80::1%eth0", "[fe80::1%eth0]", "pes.internal"] {
+        assert_eq!(load(&[("HOST", host)]).unwrap().server.host, host);
+    }
+}
 
 /// Lists of numbers, each with the least and the most.
 const LISTS: [(&str, i64, i64); 2] = [("outbox.backoff_ms", 1, MS), ("outbox.push_backoff_ms", 1, MS)];
