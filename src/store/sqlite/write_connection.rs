@@ -174,8 +174,8 @@ fn log_of(connection: &Connection, path: &Path) -> Result<Option<OpenedFile>> {
 }
 
 fn connect(path: &Path, synchronous: Synchronous) -> Result<Connection> {
-    let connection =
-        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| without_folder(error, path))?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     let synchronous = match synchronous {
@@ -188,4 +188,25 @@ fn connect(path: &Path, synchronous: Synchronous) -> Result<Connection> {
         connection.pragma_update(None, name, value)?;
     }
     Ok(connection)
+}
+
+/// The error, which names the file without its folder, because everybody may read why nothing is written.
+fn without_folder(mut error: Error, path: &Path) -> Error {
+    if let Error::SqliteFailure(_, Some(why)) = &mut error {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        *why = why.replace(&*path.to_string_lossy(), &name);
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_named_without_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = connect(&folder.path().join("pes.db"), Synchronous::Full).unwrap_err();
+        assert_eq!(error.to_string(), "unable to open database file: pes.db");
+    }
 }
