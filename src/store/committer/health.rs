@@ -130,21 +130,28 @@ impl CommitHealth {
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::yield_now;
     use tokio::time::advance;
 
     use super::*;
+    use crate::store::committer::tests::{Script, commit};
+    use crate::store::committer::{BatchError, Bounds};
 
     #[tokio::test(start_paused = true)]
     async fn a_batch_that_is_sent_again_and_again_says_why() {
-        let health = CommitHealth::default();
-        let batch = health.record_sent();
-        batch.record_attempt("disk I/O error");
-        health.check().expect("it may still succeed");
+        let lost = || Err(BatchError::Lost("attempt to write a readonly database".into()));
+        let script = Script::new((0..20).map(|_| lost()));
+        let committer = script.committer(Bounds::default());
+        let sender = committer.clone();
+        let sent = tokio::spawn(async move { sender.commit(commit(1)).await });
+        while script.calls().is_empty() {
+            yield_now().await;
+        }
+        committer.health().check().expect("it may still succeed");
         advance(OUTCOME_TIMEOUT).await;
-        batch.record_attempt("attempt to write a readonly database");
-        let Err(Error::Unavailable(why)) = health.check() else { panic!("it is called well") };
+        let Err(Error::Unavailable(why)) = committer.health().check() else { panic!("it is called well") };
         assert_eq!(why, "commits that were sent 5 s ago have no outcome yet: attempt to write a readonly database");
-        drop(batch);
-        health.check().unwrap();
+        sent.await.unwrap().unwrap();
+        committer.health().check().unwrap();
     }
 }

@@ -20,7 +20,7 @@ type Reply = Result<Vec<Committed>, BatchError>;
 type Damage = fn(String) -> BatchError;
 
 #[derive(Clone)]
-struct Script {
+pub(super) struct Script {
     replies: Arc<Mutex<VecDeque<Reply>>>,
     /// The pks of each call, and how it was sent.
     calls: Arc<Mutex<Vec<Call>>>,
@@ -31,7 +31,7 @@ struct Script {
 }
 
 impl Script {
-    fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(super) fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self {
             replies: Arc::new(Mutex::new(replies.into_iter().collect())),
             calls: Arc::default(),
@@ -40,11 +40,11 @@ impl Script {
         }
     }
 
-    fn calls(&self) -> Vec<Call> {
+    pub(super) fn calls(&self) -> Vec<Call> {
         self.calls.lock().clone()
     }
 
-    fn committer(&self, bounds: Bounds) -> Arc<Committer> {
+    pub(super) fn committer(&self, bounds: Bounds) -> Arc<Committer> {
         Arc::new(Committer::spawn([self.clone()], bounds))
     }
 }
@@ -66,7 +66,7 @@ impl Batch for Script {
     async fn close(self) {}
 }
 
-fn commit(pk: i64) -> Commit {
+pub(super) fn commit(pk: i64) -> Commit {
     let new = NewThread {
         tenant: TenantPk(1),
         thread_id: format!("t{pk}").into(),

@@ -96,7 +96,7 @@ impl Writer {
         }
         if self.session.is_none() {
             let opened = timeout(CONNECT_TIMEOUT, Session::open(&self.options)).await;
-            let opened = opened.map_err(|late| unavailable(&late))?;
+            let opened = opened.map_err(|_| unavailable(&"no connection was opened in time"))?;
             self.session = Some(opened.map_err(|error| unavailable(&error))?);
         }
         Ok(())
