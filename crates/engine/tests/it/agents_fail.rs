@@ -194,6 +194,21 @@ fn a_message_that_cannot_be_sent_again_leaves_the_call_unknown() {
     assert!(sim.in_flight.iter().any(|effect| matches!(effect, Effect::CancelPeer { .. })), "{:?}", sim.in_flight);
 }
 
+/// What an earlier message began is not undone by not sending this one: a person decides again.
+#[rstest]
+fn a_message_that_may_not_be_sent_again_is_in_doubt(
+    #[values(PeerFailureKind::Denied, PeerFailureKind::NotApproved)] kind: PeerFailureKind,
+) {
+    let mut sim = delegating(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    sent_again(&mut sim);
+    sending_fails(&mut sim, kind);
+    assert_eq!((sim.suspensions()[0].kind, sim.suspensions().len()), (SuspensionKind::InDoubt, 1));
+    assert!(sim.contents(ObservationType::ToolExecution).is_empty(), "the call has not ended");
+    let task = stored(&sim).remove(0);
+    assert_eq!((task.status, task.earlier_may_have_arrived), (TaskStatus::InDoubt, true));
+}
+
 /// The agent has not received anything, so it is told nothing, and nothing is sent to it any more.
 #[test]
 fn a_message_that_the_agent_refuses_ends_the_task() {

@@ -7,8 +7,6 @@ use crate::domain::task::{PeerFailure, PeerFailureKind};
 use crate::domain::tool::ToolError;
 use crate::store;
 
-const NOT_APPROVED: &str = "The arguments are not those that were approved; nothing was sent.";
-
 /// Why an action came to nothing.
 pub(super) enum ActionError {
     /// The call to the agent failed.
@@ -16,14 +14,17 @@ pub(super) enum ActionError {
     /// The policy denies the message by now, so it was not sent.
     Denied(Box<ToolError>),
     /// What was approved is something else, so the message was not sent.
-    NotApproved,
+    NotApproved {
+        /// An earlier message may have arrived.
+        is_repeated: bool,
+    },
 }
 
 impl ActionError {
     pub(super) fn map_call(self, change: impl FnOnce(Error) -> Error) -> Self {
         match self {
             ActionError::Call(error) => ActionError::Call(change(error)),
-            unsent @ (ActionError::Denied(_) | ActionError::NotApproved) => unsent,
+            unsent @ (ActionError::Denied(_) | ActionError::NotApproved { .. }) => unsent,
         }
     }
 }
@@ -88,7 +89,11 @@ pub(super) fn failed(error: ActionError) -> PeerFailure {
     let error = match error {
         ActionError::Call(error) => error,
         ActionError::Denied(error) => return PeerFailure::denied(error.message, error.ruling),
-        ActionError::NotApproved => return PeerFailure::new(PeerFailureKind::NotApproved, NOT_APPROVED),
+        ActionError::NotApproved { is_repeated } => {
+            let sent = if is_repeated { "it was not sent again" } else { "nothing was sent" };
+            let why = format!("The arguments are not those that were approved; {sent}.");
+            return PeerFailure::new(PeerFailureKind::NotApproved, why);
+        }
     };
     let given = Some(error.to_string()).filter(|message| !message.is_empty());
     let message = given.unwrap_or_else(|| "no reason was given".to_owned());

@@ -43,7 +43,7 @@ impl PeerAttempt {
         let arguments = self.shared.inlined(self.pk, self.input.arguments.clone()).await?;
         let is_approved = |digest: &String| *digest == digest::of_call(task::TOOL, &arguments);
         if !self.input.digest.as_ref().is_none_or(is_approved) {
-            return Err(ActionError::NotApproved);
+            return Err(ActionError::NotApproved { is_repeated: task.earlier_may_have_arrived });
         }
         let settings = self.input.judged_before.as_deref();
         if let Some(error) =
