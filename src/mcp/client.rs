@@ -280,7 +280,7 @@ async fn supervise(
         () = asked.closing.cancelled() => {
             cancel.cancel();
             if let Some(process) = &process {
-                process.end().await;
+                let _: Option<()> = asked.end.run_until_cancelled(process.end()).await;
             }
         }
     }
