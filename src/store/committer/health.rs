@@ -149,7 +149,7 @@ mod tests {
         }
         committer.health().check().expect("it may still succeed");
         advance(OUTCOME_TIMEOUT).await;
-        let Err(Error::Unavailable(why)) = committer.health().check() else { panic!("it is called well") };
+        let Err(Error::Unavailable(why)) = committer.health().check() else { panic!("the check must fail") };
         assert_eq!(why, "commits that were sent 5 s ago have no outcome yet: attempt to write a readonly database");
         sent.await.unwrap().unwrap();
         committer.health().check().unwrap();

@@ -27,7 +27,7 @@ async fn a_server_is_not_ready_while_its_smallest_commits_find_no_room() {
     store.ping().await.expect("no commit has failed yet");
     assert!(matches!(store.commit(creation()).await, Err(Error::Unavailable(why)) if why.contains("No space left")));
     for _ in 0..2 {
-        let Err(Error::Unavailable(why)) = store.ping().await else { panic!("it is called well") };
+        let Err(Error::Unavailable(why)) = store.ping().await else { panic!("the check must fail") };
         assert!(why.contains("No space left"), "{why}");
     }
     admin.execute(FREE).await.unwrap();
