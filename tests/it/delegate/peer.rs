@@ -290,6 +290,9 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
             let known = header("if-none-match");
             peer.told.lock().unwrap().cards.push(known.clone());
             peer.moved.send_replace(());
+            if peer.told().has_no_card {
+                return StatusCode::NOT_FOUND.into_response();
+            }
             let card = peer.describe(&header("host").expect("everybody names it"));
             let tag = format!("\"{}\"", pes::domain::digest::of(&card));
             return if known == Some(tag.clone()) {

@@ -7,8 +7,9 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::peer::{Dialect, Peer};
-use super::{knowing, knows, results};
+use super::{delegated, knowing, knows, results};
 use crate::support::app::App;
+use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, answer};
 
 /// Longer than any test.
@@ -109,4 +110,20 @@ async fn a_task_of_an_agent_without_a_card_is_refused_at_once() {
     let error = results(&app, "t").await[0]["error"].clone();
     let why = "its card: HTTP 404 Not Found; agents of versions before 0.3 have it at /.well-known/agent.json";
     assert_eq!((&error["code"], &error["message"]), (&json!("peer_refused"), &json!(why)));
+}
+
+/// A server that was started again has no card in memory. The task was begun, so the agent must hear that it is cancelled.
+#[tokio::test]
+async fn a_task_that_the_agent_has_is_cancelled_once_its_card_is_back() {
+    let (peer, store) = (Peer::start(Dialect::JsonRpc1).await, fresh_store().await);
+    let app = App::of(store.clone(), |config| knows(config, peer.card(), 20)).await;
+    let (run, _) = delegated(&app, "t").await;
+    app.stopped().await;
+    peer.becomes(|told| told.has_no_card = true);
+    let app = App::of(store, |config| knows(config, peer.card(), 20)).await;
+    app.ask("POST", &format!("/runs/{run}/cancel")).send().await.expect(202);
+    let asked = peer.told().cards.len();
+    peer.until(|told| told.cards.len() > asked + 2).await;
+    peer.becomes(|told| told.has_no_card = false);
+    peer.until(|told| told.cancelled == ["their-1"]).await;
 }

@@ -30,6 +30,8 @@ pub struct Told {
     pub elsewhere: Option<SocketAddr>,
     /// The status of all its tasks, as in 1.0 without the prefix.
     pub state: &'static str,
+    /// Its card is answered with 404.
+    pub has_no_card: bool,
     /// The `If-None-Match` headers of requests for its card.
     pub cards: Vec<Option<String>>,
     /// Streams of its tasks: all that were started, and those still open.
